@@ -1,0 +1,45 @@
+# Two commands matter: `make demo` and `make test`. Each sets up what it needs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+export PYTHONUNBUFFERED = 1
+
+.PHONY: help setup demo test test-slow check bench clean
+
+help:
+	@echo "make demo       set up, then train and show results on embedded data"
+	@echo "make test       set up, then check (style, types, layers) and run the tests"
+	@echo "make test-slow  the tests that take minutes or need real data"
+	@echo "make check      ruff, mypy --strict, import layers"
+	@echo "make bench      every benchmark, side by side with peers (own environment, several GB)"
+
+setup: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Eigenview needs Python 3.10 or newer; call make PYTHON=python3.11")'
+	@echo "[setup] virtual environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV)
+	@echo "[setup] installing Eigenview and what it needs (about a minute the first time)"
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $(READY)
+	@echo "[setup] done"
+
+demo: $(READY)
+	@$(BIN)/python examples/your_own_loop.py
+
+check: $(READY)
+	@echo "[check] ruff";            $(BIN)/ruff check .
+	@echo "[check] format";          $(BIN)/ruff format --check .
+	@echo "[check] mypy --strict";   $(BIN)/mypy
+	@echo "[check] import layers";   $(BIN)/pytest tests/test_layers.py
+
+test: check
+	@echo "[test] the whole suite, without the slow tests"
+	@$(BIN)/pytest --durations=10
+
+test-slow: $(READY)
+	@$(BIN)/pytest -m slow --durations=10
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build

@@ -1,0 +1,66 @@
+"""Who may import whom. The house of the design, held by parsing every import in src."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import eigenview
+
+SOURCE = Path(eigenview.__file__).parent
+
+LAYERS = [  # a room may import from any layer above it in this list
+    {"errors", "distributed"},
+    {"graph"},
+    {"losses", "diagnostics"},
+    {"nn", "views", "data", "optim"},
+    {"methods", "evaluation"},
+    {"training"},
+    {"lab", "search", "export", "report"},
+    {"recipes"},
+    {"cli"},
+]
+FORBIDDEN = {"methods": {"data"}, "evaluation": {"methods"}}  # beyond the layers
+ALLOWED_BESIDE = {"distributed": {"errors"}}  # within a layer, only these
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    package = ["eigenview", *path.relative_to(SOURCE).parts[:-1]]
+    rooms = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            start = package[: len(package) - node.level + 1] if node.level else []
+            base = ".".join([*start, *([node.module] if node.module else [])])
+            names = [f"{base}.{alias.name}" for alias in node.names] if base == "eigenview" else [base]
+        else:
+            continue
+        rooms |= {name.split(".")[1] for name in names if name.startswith("eigenview.")}
+    return rooms
+
+
+def allowed_rooms(room: str) -> set[str]:
+    level = next(index for index, layer in enumerate(LAYERS) if room in layer)
+    above = set().union(*LAYERS[:level]) if level else set()
+    return (above | {room} | ALLOWED_BESIDE.get(room, set())) - FORBIDDEN.get(room, set())
+
+
+def test_every_room_is_in_the_plan():
+    rooms = {room_of(path) for path in SOURCE.rglob("*.py")} - {"__init__", "__main__"}
+    assert rooms <= set().union(*LAYERS)
+
+
+def test_imports_only_point_down_the_house():
+    wrong = [
+        f"{path.relative_to(SOURCE)} imports {room}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if room_of(path) not in {"__init__", "__main__"}
+        for room in sorted(imported_rooms(path) - allowed_rooms(room_of(path)))
+        if room not in {"__init__", "__version__"}
+    ]
+    assert wrong == []
