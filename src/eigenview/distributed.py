@@ -58,7 +58,7 @@ def gather_rows(rows: Tensor, group: Group, *, counts: list[int] | None = None) 
         return rows
     counts = counts if counts is not None else row_counts(rows, group)
     if rows.requires_grad and torch.is_grad_enabled():
-        gathered: Tensor = _GatherRows.apply(rows, group, counts)
+        gathered: Tensor = _GatherRows.apply(rows, group, counts)  # type: ignore[no-untyped-call]
         return gathered
     return _gather(rows, group, counts)
 
@@ -68,7 +68,7 @@ def sum_over_processes(value: Tensor, group: Group) -> Tensor:
     if group is None or world_size(group) == 1:
         return value
     if value.requires_grad and torch.is_grad_enabled():
-        total: Tensor = _SumOverProcesses.apply(value, group)
+        total: Tensor = _SumOverProcesses.apply(value, group)  # type: ignore[no-untyped-call]
         return total
     return _all_reduce(value, dist.ReduceOp.SUM, group)
 
@@ -123,7 +123,7 @@ class _GatherRows(torch.autograd.Function):
         return _gather(rows, group, counts)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         total = _all_reduce(gradient.contiguous(), dist.ReduceOp.SUM, ctx.group)
         start = row_offset(ctx.counts, ctx.group)
         return total[start : start + ctx.counts[rank(ctx.group)]], None, None
@@ -136,5 +136,5 @@ class _SumOverProcesses(torch.autograd.Function):
         return _all_reduce(value, dist.ReduceOp.SUM, group)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         return gradient * ctx.processes, None

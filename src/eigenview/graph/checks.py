@@ -1,0 +1,83 @@
+"""What every objective asks of its embeddings, and the preparation they share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import torch
+from torch import Tensor
+
+from eigenview.distributed import Group, any_process
+from eigenview.errors import DataError, EigenviewError, ShapeError
+
+
+def prepared(embeddings: Tensor, *, normalize: bool) -> Tensor:
+    """At least float32, and on the unit sphere if asked."""
+    if embeddings.dtype in (torch.float16, torch.bfloat16):
+        embeddings = embeddings.float()
+    return torch.nn.functional.normalize(embeddings, dim=1) if normalize else embeddings
+
+
+def check_embeddings(
+    embeddings: Mapping[str, Tensor], *, normalize: bool, check_values: bool = True, group: Group = None
+) -> None:
+    """Refuse what no objective can use. Costs one pass over the embeddings; ``check_values=False`` skips that pass.
+
+    Across processes all refuse together: one that stopped alone would leave the others waiting.
+    """
+    error: EigenviewError | None = None
+    try:
+        _check_shapes(embeddings)
+        if check_values:
+            for name, rows in embeddings.items():
+                _check_values(name, rows.detach(), normalize=normalize)
+    except EigenviewError as found:
+        error = found
+    device = next(iter(embeddings.values())).device
+    if any_process(error is not None, group, device):
+        raise error or DataError("another process refused its embeddings: see its message")
+
+
+def check_enough_rows(rows: int) -> None:
+    if rows < 2:
+        raise ShapeError(f"a contrast needs at least 2 embeddings; got {rows}")
+
+
+def check_same_shape(embeddings: Mapping[str, Tensor]) -> None:
+    shapes = {tuple(rows.shape) for rows in embeddings.values()}
+    if len(shapes) > 1:
+        got = ", ".join(f"{name} {tuple(rows.shape)}" for name, rows in embeddings.items())
+        raise ShapeError(f"views need one and the same shape (n, d); got {got}")
+
+
+def _check_shapes(embeddings: Mapping[str, Tensor]) -> None:
+    for name, rows in embeddings.items():
+        if rows.ndim != 2:
+            raise ShapeError(f"{name} must be (n, d) embeddings; got shape {tuple(rows.shape)}")
+        if not rows.dtype.is_floating_point:
+            raise ShapeError(f"{name} must be floating point; got {rows.dtype}")
+        if rows.shape[0] == 0 or rows.shape[1] == 0:
+            raise ShapeError(f"{name} must not be empty; got shape {tuple(rows.shape)}")
+    for aspect in ("dtype", "device"):
+        kinds = {str(getattr(rows, aspect)) for rows in embeddings.values()}
+        if len(kinds) > 1:
+            raise ShapeError(f"all embeddings need one {aspect}; got {', '.join(sorted(kinds))}")
+    widths = {rows.shape[1] for rows in embeddings.values()}
+    if len(widths) > 1:
+        got = ", ".join(f"{name} {tuple(rows.shape)}" for name, rows in embeddings.items())
+        raise ShapeError(f"all embeddings need one width d; got {got}")
+
+
+def _check_values(name: str, rows: Tensor, *, normalize: bool) -> None:
+    size = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64 if rows.dtype == torch.float64 else torch.float32)
+    if not bool(size.isfinite().all()):
+        finite = rows.isfinite().all(dim=1)
+        if not bool(finite.all()):
+            raise DataError(f"{name} must be finite; NaN or Inf in {_listed(~finite)}")
+    if normalize and not bool((size > 0).all()):
+        raise DataError(f"{name} must be non-zero to be put on the sphere; zero in {_listed(size == 0)}")
+
+
+def _listed(rows: Tensor) -> str:
+    numbers = torch.nonzero(rows).flatten().tolist()
+    return f"{len(numbers)} of {len(rows)} rows, first {', '.join(map(str, numbers[:5]))}"

@@ -1,0 +1,280 @@
+"""The one equation: a coupling of two graphs over views.
+
+The target graph P says which views belong together; the kernel graph k is what the embeddings say. A prior makes k a
+probability Q over the partition set, and a divergence compares P with Q. Streamed (:mod:`eigenview.graph.streaming`),
+exact, and the same on any number of processes (:mod:`eigenview.distributed`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, get_args
+
+import torch
+from torch import Tensor
+
+from eigenview.distributed import Group, gather_rows, max_over_processes, row_counts, row_offset, sum_over_processes
+from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.graph.blocks import Mask
+from eigenview.graph.checks import check_embeddings, check_enough_rows, prepared
+from eigenview.graph.edges import Graph
+from eigenview.graph.kernels import Kernel
+from eigenview.graph.targets import (
+    PARTITION_SETS,
+    DenseWeights,
+    EqualIds,
+    PartitionSet,
+    Positives,
+    SameItem,
+    Target,
+    positive_edges,
+)
+
+Prior = Literal["out_degree", "edges", "bernoulli"]
+Divergence = Literal["cross_entropy", "absolute", "squared"]
+
+
+class Terms(NamedTuple):
+    """The two halves of a cross-entropy: −Σ P log k, which pulls, and the log-partition, which pushes."""
+
+    attraction: Tensor
+    repulsion: Tensor
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """An objective: how the kernel graph becomes a probability Q, and how Q is compared with the target P.
+
+    ``prior``: ``out_degree`` (each anchor picks one neighbour, rows of Q sum to 1), ``edges`` (the whole of Q sums
+    to 1), ``bernoulli`` (every edge by itself, Q = k/(1+k)). ``divergence``: ``cross_entropy`` with any prior;
+    ``absolute`` Σ|P−Q| and ``squared`` Σ(P−Q)² with ``out_degree``. ``partition``: see ``PARTITION_SETS``.
+    ``reduction``: ``mean`` over the anchors that have a positive, or ``sum`` (``edges`` has one value either way).
+    """
+
+    kernel: Kernel
+    prior: Prior = "out_degree"
+    divergence: Divergence = "cross_entropy"
+    partition: PartitionSet = "others"
+    reduction: Literal["mean", "sum"] = "mean"
+    normalize: bool = True  # to the unit sphere
+    check_values: bool = True  # refuse NaN, Inf and, on the sphere, zero rows: one pass over the embeddings
+    block_size: int | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        _require_one_of("prior", self.prior, get_args(Prior))
+        _require_one_of("divergence", self.divergence, get_args(Divergence))
+        _require_one_of("partition", self.partition, tuple(PARTITION_SETS))
+        _require_one_of("reduction", self.reduction, ("mean", "sum"))
+        if not isinstance(self.kernel, Kernel):
+            raise SettingError(f"kernel must be a Kernel such as Gaussian(0.5); got {self.kernel!r}")
+        if self.divergence != "cross_entropy" and self.prior != "out_degree":
+            raise SettingError(f"the {self.divergence} divergence needs prior out_degree; got {self.prior}")
+        if self.divergence != "cross_entropy" and self.partition in ("negatives", "same_view", "extra"):
+            raise SettingError(
+                f"the {self.divergence} divergence compares Q with positives inside the partition set; "
+                f"got partition {self.partition}"
+            )
+        if self.block_size is not None and self.block_size < 1:
+            raise SettingError(f"block_size must be at least 1; got {self.block_size}")
+
+    def __call__(
+        self,
+        anchors: Tensor,
+        candidates: Tensor | None = None,
+        *,
+        target: Target,
+        extra: Tensor | None = None,
+        group: Group = None,
+    ) -> Tensor:
+        """The loss. ``anchors`` (n, d) of this process; ``candidates`` (m, d) of this process, None when the anchors
+        are their own; ``extra`` (e, d) candidates without positives, the same on every process."""
+        bound = _Bound.of(self, anchors, candidates, target, extra, group)
+        if self.divergence == "cross_entropy":
+            terms = bound.terms()
+            return terms.attraction + terms.repulsion
+        return bound.distance_to_indicators()
+
+    def terms(
+        self,
+        anchors: Tensor,
+        candidates: Tensor | None = None,
+        *,
+        target: Target,
+        extra: Tensor | None = None,
+        group: Group = None,
+    ) -> Terms:
+        """The cross-entropy's two halves apart."""
+        if self.divergence != "cross_entropy":
+            raise SettingError(f"only cross_entropy falls into two terms; this coupling is {self.divergence}")
+        return _Bound.of(self, anchors, candidates, target, extra, group).terms()
+
+
+@dataclass(frozen=True)
+class _Bound:
+    """A coupling with its data: gathered, scaled, positives found."""
+
+    spec: Coupling
+    graph: Graph
+    positives: Positives
+    mask: Mask
+    group: Group
+
+    @classmethod
+    def of(
+        cls,
+        spec: Coupling,
+        anchors: Tensor,
+        candidates: Tensor | None,
+        target: Target,
+        extra: Tensor | None,
+        group: Group,
+    ) -> _Bound:
+        given = {"anchors": anchors, "candidates": candidates, "extra candidates": extra}
+        present = {name: rows for name, rows in given.items() if rows is not None}
+        check_embeddings(present, normalize=spec.normalize, check_values=spec.check_values, group=group)
+        _check_extra(spec.partition, extra)
+        own = anchors if candidates is None else candidates
+        counts = row_counts(own, group)
+        if candidates is None and spec.partition in ("others", "negatives", "same_view"):
+            check_enough_rows(sum(counts))
+        _check_target(target, anchors, own, sum(counts))
+
+        a = prepared(anchors, normalize=spec.normalize)
+        y = None if candidates is None else prepared(candidates, normalize=spec.normalize)
+        graph = Graph.of(
+            spec.kernel,
+            a,
+            None if y is None and len(counts) == 1 else gather_rows(a if y is None else y, group, counts=counts),
+            None if extra is None else prepared(extra, normalize=spec.normalize),
+            unit=spec.normalize,
+            biased=spec.prior == "bernoulli",
+            block_size=spec.block_size,
+        )
+        self_column = None
+        if candidates is None:
+            start = row_offset(counts, group)
+            self_column = torch.arange(start, start + len(anchors), device=anchors.device)
+        column_ids = None
+        if isinstance(target, SameItem):
+            mine = target.ids if target.candidate_ids is None else target.candidate_ids
+            column_ids = gather_rows(mine, group, counts=counts)
+        positives = positive_edges(target, column_ids, self_column, a.dtype)
+        mask = _partition_mask(spec.partition, target, positives, self_column, counts, group)
+        return cls(spec, graph, positives, mask, group)
+
+    def terms(self) -> Terms:
+        pull, row_weight = self.graph.weighted_rows(self.positives)
+        if self.spec.prior == "edges":
+            weight = sum_over_processes(row_weight.sum(), self.group)
+            _require_positives(weight)
+            return Terms(-sum_over_processes(pull.sum(), self.group) / weight, self._log_partition_of_all())
+        if self.spec.prior == "bernoulli":
+            push = self._over_partition("softplus_sum").sum()
+        else:
+            push = (row_weight * self._over_partition("log_sum")).sum()
+        scale = self._scale(row_weight)
+        return Terms(-sum_over_processes(pull.sum(), self.group) / scale, sum_over_processes(push, self.group) / scale)
+
+    def distance_to_indicators(self) -> Tensor:
+        """Σ|T−Q| or Σ(T−Q)² over the partition set. Only the positives need visiting: elsewhere T is 0 and each row of
+        Q sums to 1."""
+        log_partition = self._over_partition("log_sum")
+        if self.spec.divergence == "absolute":
+            rows = 1 + self.graph.absolute_rows(self.positives, log_partition)
+        else:
+            squares = (self.doubled()._over_partition("log_sum") - 2 * log_partition).exp()
+            rows = squares + self.graph.squared_rows(self.positives, log_partition)
+        _, row_weight = self.graph.row_weights(self.positives)
+        return sum_over_processes(rows.sum(), self.group) / self._scale(row_weight)
+
+    def doubled(self) -> _Bound:
+        return _Bound(self.spec, self.graph.squared(), self.positives, self.mask, self.group)
+
+    def _over_partition(self, reduction: Literal["log_sum", "softplus_sum"]) -> Tensor:
+        """(n,) log Σ k or Σ log(1+k) over each anchor's partition set."""
+        parts = []
+        if self.spec.partition == "positives_and_extra":
+            parts.append(self.graph.rows_over_positives(self.positives, reduction))
+        elif self.spec.partition != "extra":
+            parts.append(self.graph.rows(reduction, self.mask))
+        if self.graph.extra is not None:
+            parts.append(self.graph.rows_over_extra(reduction))
+        if reduction == "softplus_sum":
+            return sum(parts[1:], parts[0])
+        total = parts[0] if len(parts) == 1 else torch.logaddexp(parts[0], parts[1])
+        if self.spec.check_values and bool((total == -torch.inf).any()):
+            lonely = int((total == -torch.inf).sum())
+            raise DataError(
+                f"every anchor needs a candidate in its partition set ({PARTITION_SETS[self.spec.partition]}); "
+                f"{lonely} of {len(total)} anchors have none"
+            )
+        return total
+
+    def _log_partition_of_all(self) -> Tensor:
+        rows = self._over_partition("log_sum")
+        highest = max_over_processes(rows.detach().max(), self.group)
+        return sum_over_processes((rows - highest).exp().sum(), self.group).log() + highest
+
+    def _scale(self, row_weight: Tensor) -> Tensor:
+        """How many anchors have a positive, over all processes; 1 when the reduction is a sum."""
+        anchors = sum_over_processes((row_weight > 0).sum(), self.group)
+        _require_positives(anchors)
+        return anchors if self.spec.reduction == "mean" else torch.ones_like(anchors)
+
+
+def _partition_mask(
+    partition: PartitionSet,
+    target: Target,
+    positives: Positives,
+    self_column: Tensor | None,
+    counts: list[int],
+    group: Group,
+) -> Mask:
+    own = None
+    if self_column is not None and partition != "all":
+        own = (torch.arange(len(self_column), device=self_column.device), self_column)
+    if partition == "same_view":
+        views = target.views if isinstance(target, SameItem) else None
+        if views is None or self_column is None:
+            raise SettingError("partition same_view needs a target that knows its views: two_views(...) or crops(...)")
+        return Mask(excluded=own, same=(views, gather_rows(views, group, counts=counts)))
+    if partition != "negatives":
+        return Mask(excluded=own)
+    if isinstance(positives, DenseWeights):
+        raise SettingError("partition negatives needs listed positives: give the graph as a sparse tensor")
+    if isinstance(positives, EqualIds):
+        return Mask(excluded=own, different=(positives.row_ids, positives.column_ids))
+    row, column = positives.row, positives.column
+    if own is not None:
+        row, column = torch.cat([own[0], row]), torch.cat([own[1], column])
+    return Mask(excluded=(row, column))
+
+
+def _check_extra(partition: PartitionSet, extra: Tensor | None) -> None:
+    if partition in ("extra", "positives_and_extra") and (extra is None or len(extra) == 0):
+        raise ShapeError(f"partition {partition} needs extra candidates (a queue); got none")
+
+
+def _check_target(target: Target, anchors: Tensor, candidates: Tensor, columns: int) -> None:
+    if isinstance(target, SameItem):
+        ids = target.ids if target.candidate_ids is None else target.candidate_ids
+        if len(target.ids) != len(anchors) or len(ids) != len(candidates):
+            raise ShapeError(
+                f"a target needs one id per embedding; got {len(target.ids)} ids for {len(anchors)} anchors "
+                f"and {len(ids)} for {len(candidates)} candidates"
+            )
+    elif tuple(target.weights.shape) != (len(anchors), columns):
+        raise ShapeError(
+            f"a target graph needs shape (anchors, candidates) = {(len(anchors), columns)}; "
+            f"got {tuple(target.weights.shape)}"
+        )
+
+
+def _require_positives(weight: Tensor) -> None:
+    if not bool(weight > 0):
+        raise DataError("a target needs at least one positive edge; no anchor has any")
+
+
+def _require_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise SettingError(f"{name} must be one of {', '.join(allowed)}; got {value!r}")

@@ -1,0 +1,385 @@
+"""Kernels: how alike two embeddings are, always as a log-similarity log k(a, y), never a distance with a flipped sign.
+
+A kernel is a small immutable object. ``k(a, y)`` gives the (n, m) log-similarities of all pairs, ``k.pairs(a, y)`` the
+(n,) ones of rows taken together. ``k1 + k2``, ``0.3 * k``, ``k1 * k2`` and ``concat(k1, k2)`` are kernels again, and
+``repr`` reads back. Temperatures and biases are numbers, or tensors that carry gradient (:func:`learnable`).
+
+On unit vectors ``Gaussian(t)``, exp(−‖·‖²/2t), and ``Cosine(t)`` give the same random walk: ‖a−y‖² = 2 − 2 a·y.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass, fields
+from functools import cached_property, reduce
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+
+from eigenview.errors import SettingError, ShapeError
+
+Scalar = float | Tensor
+
+
+def learnable(value: float) -> nn.Parameter:
+    """A scalar that training may move: ``Cosine(temperature=learnable(0.1))``."""
+    return nn.Parameter(torch.tensor(float(value)))
+
+
+class InnerForm(NamedTuple):
+    """log k = scale · a·y + bias: what lets the coupling use bare matrix products."""
+
+    scale: Scalar
+    bias: Scalar
+
+
+class Geometry:
+    """Inner products and squared distances between embeddings, computed once however many kernels ask.
+
+    All pairs of ``a`` (n, d) and ``y`` (m, d) as (n, m), or row by row as (n,) when ``paired``.
+    """
+
+    def __init__(self, a: Tensor, y: Tensor, *, paired: bool = False) -> None:
+        if a.ndim != 2 or y.ndim != 2 or a.shape[1] != y.shape[1] or (paired and a.shape != y.shape):
+            rule = "equal (n, d)" if paired else "(n, d) and (m, d)"
+            raise ShapeError(f"a kernel compares embeddings of shape {rule}; got {tuple(a.shape)} and {tuple(y.shape)}")
+        self.a, self.y, self.paired = _at_least_float32(a), _at_least_float32(y), paired
+
+    @cached_property
+    def inner(self) -> Tensor:
+        return (self.a * self.y).sum(dim=1) if self.paired else self.a @ self.y.T
+
+    @cached_property
+    def squared_distance(self) -> Tensor:
+        """‖a−y‖², one matrix product for all pairs: [−2a, ‖a‖², 1]·[y, 1, ‖y‖²].
+
+        Seen from the first anchor, so that nearly collapsed embeddings keep their digits. Rounding leaves an error of
+        a few units in the last place of ‖a−a₀‖², so an entry that should be zero can be slightly off, even negative.
+        """
+        if self.paired:
+            return (self.a - self.y).square().sum(dim=1)
+        origin = self.a[:1].detach()
+        a, y = self.a - origin, self.y - origin
+        left = torch.cat([-2 * a, a.square().sum(1, keepdim=True), a.new_ones(len(a), 1)], dim=1)
+        right = torch.cat([y, y.new_ones(len(y), 1), y.square().sum(1, keepdim=True)], dim=1)
+        return left @ right.T
+
+    @cached_property
+    def on_sphere(self) -> Geometry:
+        unit = nn.functional.normalize
+        return Geometry(unit(self.a, dim=1), unit(self.y, dim=1), paired=self.paired)
+
+    @cached_property
+    def halves(self) -> tuple[Geometry, Geometry]:
+        width = self.a.shape[1]
+        if width % 2:
+            raise ShapeError(f"concat splits embeddings in two halves and needs an even width; got {width}")
+        first = Geometry(self.a[:, : width // 2], self.y[:, : width // 2], paired=self.paired)
+        return first, Geometry(self.a[:, width // 2 :], self.y[:, width // 2 :], paired=self.paired)
+
+
+class Kernel(ABC):
+    """A log-similarity. A kernel of your own needs one method, :meth:`log_similarity`, differentiable in torch."""
+
+    @abstractmethod
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        """log k, with the shape of ``geometry.inner``."""
+
+    def inner_form(self, *, unit: bool) -> InnerForm | None:
+        """The same kernel as scale · a·y + bias, where there is one (``unit``: all embeddings have norm 1)."""
+        return None
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        """The settings that carry gradient, each once. A kernel of your own with such settings overrides this."""
+        return ()
+
+    def __call__(self, a: Tensor, y: Tensor) -> Tensor:
+        return self.log_similarity(Geometry(a, y))
+
+    def pairs(self, a: Tensor, y: Tensor) -> Tensor:
+        return self.log_similarity(Geometry(a, y, paired=True))
+
+    def __add__(self, other: Kernel) -> Kernel:
+        return Sum((*_terms(self, Sum), *_terms(other, Sum))) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product((*_terms(self, Product), *_terms(other, Product)))
+        return Scaled(other, self) if isinstance(other, (int, float, Tensor)) else NotImplemented
+
+    def __rmul__(self, weight: float) -> Kernel:
+        return Scaled(weight, self) if isinstance(weight, (int, float, Tensor)) else NotImplemented
+
+
+@dataclass(frozen=True, repr=False)
+class _Elementary(Kernel):
+    def tensors(self) -> tuple[Tensor, ...]:
+        return _distinct(getattr(self, field.name) for field in fields(self))
+
+    def __repr__(self) -> str:
+        settings = ", ".join(f"{field.name}={_written(getattr(self, field.name))}" for field in fields(self))
+        return f"{type(self).__name__}({settings})"
+
+
+@dataclass(frozen=True, repr=False)
+class InnerProduct(_Elementary):
+    """log k = a·y / temperature + bias."""
+
+    temperature: Scalar = 1.0
+    bias: Scalar = 0.0
+
+    def __post_init__(self) -> None:
+        _require_positive("temperature", self.temperature)
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        return geometry.inner / self.temperature + self.bias
+
+    def inner_form(self, *, unit: bool) -> InnerForm | None:
+        return InnerForm(1 / self.temperature, self.bias)
+
+
+@dataclass(frozen=True, repr=False)
+class Cosine(InnerProduct):
+    """log k = cos(a, y) / temperature + bias."""
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        return super().log_similarity(geometry.on_sphere)
+
+    def inner_form(self, *, unit: bool) -> InnerForm | None:
+        return super().inner_form(unit=True) if unit else None
+
+
+@dataclass(frozen=True, repr=False)
+class Gaussian(_Elementary):
+    """log k = −‖a−y‖² / (2 · temperature): on the sphere the random walk of ``Cosine(temperature)``.
+
+    Kernel-InfoNCE's code divides by τ alone: its τ is twice this temperature (:meth:`of_authors`).
+    """
+
+    temperature: Scalar = 0.5
+
+    def __post_init__(self) -> None:
+        _require_positive("temperature", self.temperature)
+
+    @classmethod
+    def of_authors(cls, temperature: float) -> Gaussian:
+        """exp(−‖a−y‖²/τ), as Tan et al. write and code it."""
+        return cls(temperature / 2)
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        return geometry.squared_distance * (-0.5 / self.temperature)
+
+    def inner_form(self, *, unit: bool) -> InnerForm | None:
+        return InnerForm(1 / self.temperature, -1 / self.temperature) if unit else None
+
+
+@dataclass(frozen=True, repr=False)
+class Exponential(_Elementary):
+    """log k = −‖a−y‖^gamma / temperature, gamma in (0, 2].
+
+    The slope of ‖·‖^gamma is infinite at 0 for gamma < 1 (and has a kink at 1). Below ‖a−y‖² = 16 machine epsilons,
+    where rounding rules anyway, the power is continued as a parabola: zero at zero, gradients finite everywhere.
+    """
+
+    gamma: float = 0.5
+    temperature: Scalar = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.gamma <= 2:
+            raise SettingError(f"an exponential kernel needs gamma in (0, 2]; got {self.gamma}")
+        _require_positive("temperature", self.temperature)
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        return distance_power(geometry.squared_distance, self.gamma) * (-1 / self.temperature)
+
+    def inner_form(self, *, unit: bool) -> InnerForm | None:
+        return Gaussian(self.temperature / 2).inner_form(unit=unit) if self.gamma == 2 else None
+
+
+@dataclass(frozen=True, repr=False)
+class Laplacian(_Elementary):
+    """log k = −‖a−y‖₂ / temperature: the L2 norm, not L1, as in Kernel-InfoNCE. = ``Exponential(1, temperature)``."""
+
+    temperature: Scalar = 1.0
+
+    def __post_init__(self) -> None:
+        _require_positive("temperature", self.temperature)
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        return distance_power(geometry.squared_distance, 1.0) * (-1 / self.temperature)
+
+
+@dataclass(frozen=True, repr=False)
+class StudentT(_Elementary):
+    """k = (1 + ‖a−y‖² / (degrees · temperature))^(−(degrees+1)/2). Many degrees: ``Gaussian(temperature)``."""
+
+    degrees: float = 1.0
+    temperature: Scalar = 1.0
+
+    def __post_init__(self) -> None:
+        _require_positive("degrees", self.degrees)
+        _require_positive("temperature", self.temperature)
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        spread = geometry.squared_distance / (self.degrees * self.temperature)
+        return torch.log1p(spread) * (-(self.degrees + 1) / 2)
+
+
+@dataclass(frozen=True, repr=False)
+class Cauchy(_Elementary):
+    """k = 1 / (1 + ‖a−y‖² / temperature): Student-t with one degree, t-SNE's kernel."""
+
+    temperature: Scalar = 1.0
+
+    def __post_init__(self) -> None:
+        _require_positive("temperature", self.temperature)
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        return -torch.log1p(geometry.squared_distance / self.temperature)
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(Kernel):
+    """weight · k, weight > 0: for weighted sums."""
+
+    weight: Scalar
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        _require_positive("a kernel's weight", self.weight)
+
+    @property
+    def _log_weight(self) -> Scalar:
+        return self.weight.log() if isinstance(self.weight, Tensor) else math.log(self.weight)
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        return self.kernel.log_similarity(geometry) + self._log_weight
+
+    def inner_form(self, *, unit: bool) -> InnerForm | None:
+        form = self.kernel.inner_form(unit=unit)
+        return form and InnerForm(form.scale, form.bias + self._log_weight)
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return _distinct((self.weight, *self.kernel.tensors()))
+
+    def __repr__(self) -> str:
+        return f"{_written(self.weight)} * {self.kernel!r}"
+
+
+@dataclass(frozen=True, repr=False)
+class _Composite(Kernel):
+    kernels: tuple[Kernel, ...]
+
+    def tensors(self) -> tuple[Tensor, ...]:
+        return _distinct(tensor for kernel in self.kernels for tensor in kernel.tensors())
+
+
+class Sum(_Composite):
+    """k₁ + k₂ + …, added inside the logarithm."""
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        return reduce(torch.logaddexp, (kernel.log_similarity(geometry) for kernel in self.kernels))
+
+    def __repr__(self) -> str:
+        return f"({' + '.join(map(repr, self.kernels))})"
+
+
+class Product(_Composite):
+    """k₁ · k₂ · …: log-similarities add."""
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        return reduce(torch.add, (kernel.log_similarity(geometry) for kernel in self.kernels))
+
+    def inner_form(self, *, unit: bool) -> InnerForm | None:
+        forms = [kernel.inner_form(unit=unit) for kernel in self.kernels]
+        known = [form for form in forms if form is not None]
+        if len(known) < len(forms):
+            return None
+        return InnerForm(sum(form.scale for form in known), sum(form.bias for form in known))
+
+    def __repr__(self) -> str:
+        return f"({' * '.join(f'({k!r})' if isinstance(k, Scaled) else repr(k) for k in self.kernels)})"
+
+
+class Concat(_Composite):
+    """k₁ on the first half of the embedding + k₂ on the second half."""
+
+    def log_similarity(self, geometry: Geometry) -> Tensor:
+        first, second = geometry.halves
+        return torch.logaddexp(self.kernels[0].log_similarity(first), self.kernels[1].log_similarity(second))
+
+    def __repr__(self) -> str:
+        return f"concat({self.kernels[0]!r}, {self.kernels[1]!r})"
+
+
+def concat(first: Kernel, second: Kernel) -> Kernel:
+    """The concatenation sum: ``first`` on one half of the embedding plus ``second`` on the other.
+
+    Normalise the whole embedding once, as the authors do; the halves then need not have unit norm.
+    """
+    return Concat((first, second))
+
+
+def distance_power(squared: Tensor, gamma: float) -> Tensor:
+    """‖·‖^gamma from ‖·‖², with finite slope at zero (see :class:`Exponential`)."""
+    if gamma == 2:
+        return squared
+    power: Tensor = _DistancePower.apply(squared, gamma)  # type: ignore[no-untyped-call]
+    return power
+
+
+class _DistancePower(torch.autograd.Function):
+    """r · max(r, floor)^(γ/2−1), in few passes over the block."""
+
+    @staticmethod
+    def forward(ctx, squared: Tensor, gamma: float) -> Tensor:  # type: ignore[no-untyped-def]
+        floor = 16 * torch.finfo(squared.dtype).eps
+        slope = squared.clamp_min(floor)
+        if gamma == 1:
+            slope.rsqrt_()
+        elif gamma == 0.5:
+            root = slope.rsqrt_()
+            slope = root.sqrt().mul_(root)  # r^(−1/4) · r^(−1/2)
+        else:
+            slope.log_().mul_(gamma / 2 - 1).exp_()  # pow, several times faster
+        ctx.save_for_backward(squared, slope)
+        ctx.gamma, ctx.floor = gamma, floor
+        return squared * slope
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, gradient: Tensor) -> tuple[Tensor, None]:  # type: ignore[no-untyped-def]
+        squared, slope = ctx.saved_tensors
+        beyond = (squared > ctx.floor).to(slope.dtype)
+        return torch.addcmul(slope, slope, beyond, value=ctx.gamma / 2 - 1) * gradient, None
+
+
+def _at_least_float32(embeddings: Tensor) -> Tensor:
+    return embeddings.float() if embeddings.dtype in (torch.float16, torch.bfloat16) else embeddings
+
+
+def _distinct(settings: Iterable[Scalar]) -> tuple[Tensor, ...]:
+    """The tensors among them that carry gradient; one that serves twice is listed once."""
+    return tuple({id(v): v for v in settings if isinstance(v, Tensor) and v.requires_grad}.values())
+
+
+def _terms(kernel: Kernel, kind: type[_Composite]) -> tuple[Kernel, ...]:
+    return kernel.kernels if isinstance(kernel, kind) else (kernel,)
+
+
+def _require_positive(name: str, value: Scalar) -> None:
+    if isinstance(value, Tensor) and value.numel() != 1:
+        raise SettingError(f"{name} must be one number; got a tensor of shape {tuple(value.shape)}")
+    number = value.item() if isinstance(value, Tensor) else float(value)
+    if not 0 < number < float("inf"):
+        raise SettingError(f"{name} must be positive and finite; got {number:g}")
+
+
+def _written(value: Scalar) -> str:
+    if isinstance(value, Tensor):
+        return f"learnable({value.item()!r})" if value.requires_grad else repr(value.item())
+    return repr(value)

@@ -1,0 +1,272 @@
+"""Reductions over the edges of a similarity graph, block by block: exact, and never an n × n matrix.
+
+:func:`reduce_rows` gives each anchor i a number over its edges: log Σ_j k_ij, Σ_j log(1+k_ij) or Σ_j w_ij log k_ij.
+:func:`edge_similarities` gives log k along a list of edges. Both are differentiable in anchors, candidates and the
+kernel's tensors; the backward evaluates the blocks again, so memory stays O(n·d).
+
+When anchors are their own candidates the graph is symmetric, and only the blocks on and above the diagonal are
+visited: each serves its rows and its columns. That is two thirds of the matrix products of the plain way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, Literal, TypeVar, cast
+
+import torch
+from torch import Tensor
+
+from eigenview.errors import EigenviewError
+from eigenview.graph.blocks import Block, Blocks, Mask, Similarities
+from eigenview.graph.kernels import Kernel
+
+Reduction = Literal["log_sum", "softplus_sum", "sum"]
+
+EDGES_AT_ONCE = 16_384
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+
+def _eager(function: Function) -> Function:
+    """Left alone by torch.compile: a loop over blocks gains nothing from tracing and would be unrolled."""
+    return cast(Function, torch.compiler.disable(function))  # type: ignore[no-untyped-call]
+
+
+@_eager
+def reduce_rows(
+    anchors: Tensor,
+    candidates: Tensor | None,
+    kernel: Kernel,
+    *,
+    reduction: Reduction = "log_sum",
+    mask: Mask | None = None,
+    weights: Tensor | None = None,
+    block_size: int | None = None,
+) -> Tensor:
+    """One number per anchor over its edges: ``log_sum`` log Σ k, ``softplus_sum`` Σ log(1+k), ``sum`` Σ w·log k.
+
+    ``anchors`` (n, d); ``candidates`` (m, d), or None when the anchors are their own candidates. ``weights`` (n, m)
+    only with ``sum``. An anchor without edges gets −inf by ``log_sum`` and 0 by the others. ``InnerProduct()`` takes
+    bare matrix products: fold a temperature into the embeddings (see ``Kernel.inner_form``).
+    """
+    task = _Task(kernel, reduction, mask or Mask(), weights, block_size or default_block_size(anchors.device))
+    result: Tensor = _ReduceRows.apply(task, anchors, candidates, *kernel.tensors())  # type: ignore[no-untyped-call]
+    return result
+
+
+@_eager
+def edge_similarities(
+    anchors: Tensor, candidates: Tensor | None, kernel: Kernel, edges: tuple[Tensor, Tensor]
+) -> Tensor:
+    """log k along edges (row, column), as (e,): a few thousand edges at a time."""
+    result: Tensor = _EdgeSimilarities.apply(kernel, edges, anchors, candidates, *kernel.tensors())  # type: ignore[no-untyped-call]
+    return result
+
+
+def default_block_size(device: torch.device) -> int:
+    """512 × 512 floats stay in a core's cache; an accelerator wants larger pieces to be busy."""
+    return 512 if device.type == "cpu" else 4096
+
+
+@dataclass(frozen=True)
+class _Task:
+    kernel: Kernel
+    reduction: Reduction
+    mask: Mask
+    weights: Tensor | None
+    block_size: int
+    shift: float | None = None  # set: visited symmetrically, with one shift for all exponentials
+
+    def blocks(self, rows: int, columns: int) -> Blocks:
+        return Blocks(rows, columns, self.block_size, self.mask, symmetric=self.shift is not None)
+
+
+class _ReduceRows(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, task: _Task, anchors: Tensor, candidates: Tensor | None, *settings: Tensor) -> Tensor:
+        similarities = Similarities(task.kernel, anchors, candidates)
+        result = None
+        with torch.autocast(anchors.device.type, enabled=False):
+            if candidates is None and task.weights is None:
+                task = replace(task, shift=_common_shift(task, similarities))
+                result = _symmetric_rows(task, similarities)
+            if result is None:
+                task = replace(task, shift=None)
+                result = _plain_rows(task, similarities)
+        ctx.task = task
+        ctx.save_for_backward(anchors, candidates, result, *settings)
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        anchors, candidates, result, *settings = ctx.saved_tensors
+        needs = (ctx.needs_input_grad[1], ctx.needs_input_grad[2])
+        similarities = Similarities(ctx.task.kernel, anchors, candidates, needs=needs)
+        pull = _pull_plain if ctx.task.shift is None else _pull_symmetric
+        with torch.no_grad(), torch.autocast(anchors.device.type, enabled=False):
+            pull(ctx.task, similarities, result, gradient)
+        return None, *_gradients(similarities, gradient, anchors, candidates, settings)
+
+
+class _EdgeSimilarities(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any,
+        kernel: Kernel,
+        edges: tuple[Tensor, Tensor],
+        anchors: Tensor,
+        candidates: Tensor | None,
+        *settings: Tensor,
+    ) -> Tensor:
+        ctx.kernel, ctx.edges = kernel, edges
+        ctx.save_for_backward(anchors, candidates, *settings)
+        result = anchors.new_empty(len(edges[0]))
+        with torch.autocast(anchors.device.type, enabled=False):
+            for part, row, column in _pieces(edges):
+                result[part] = kernel.pairs(anchors[row], (anchors if candidates is None else candidates)[column])
+        return result
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
+        anchors, candidates, *settings = ctx.saved_tensors
+        needs = (ctx.needs_input_grad[2], ctx.needs_input_grad[3])
+        similarities = Similarities(ctx.kernel, anchors, candidates, needs=needs)
+        with torch.no_grad(), torch.autocast(anchors.device.type, enabled=False):
+            for part, row, column in _pieces(ctx.edges):
+                similarities.pull_edges(row, column, gradient[part])
+        return None, None, *_gradients(similarities, gradient, anchors, candidates, settings)
+
+
+def _pieces(edges: tuple[Tensor, Tensor]) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    for start in range(0, len(edges[0]), EDGES_AT_ONCE):
+        part = slice(start, start + EDGES_AT_ONCE)
+        yield part, edges[0][part], edges[1][part]
+
+
+def _common_shift(task: _Task, similarities: Similarities) -> float:
+    """What all exponentials can be shifted by: the largest log k among the first anchors, themselves included.
+
+    Kernels peak at zero distance, so this is close to the global maximum; :func:`_symmetric_rows` checks.
+    """
+    if task.reduction != "log_sum":
+        return 0.0
+    first = slice(0, task.block_size)
+    return float(similarities.of(Block(first, first, None, True)).max())
+
+
+def _symmetric_rows(task: _Task, similarities: Similarities) -> Tensor | None:
+    """The reduction from blocks on and above the diagonal; None where one shift cannot serve all rows."""
+    embeddings = similarities.anchors.embeddings
+    total = embeddings.new_zeros(len(embeddings))
+    blocks = task.blocks(len(total), len(total))
+    for block in blocks:
+        values = _edge_values(task, blocks, block, similarities.of(block))
+        total[block.rows] += values.sum(dim=1)
+        if not block.is_diagonal:
+            total[block.columns] += values.sum(dim=0)
+    if task.reduction != "log_sum":
+        return total
+    assert task.shift is not None
+    limits = torch.finfo(total.dtype)
+    # below tiny/eps a row's largest terms would have lost digits; above max they overflowed
+    is_safe = bool((total > limits.tiny / limits.eps).all() & (total < limits.max).all())
+    return total.log() + task.shift if is_safe else None
+
+
+def _edge_values(task: _Task, blocks: Blocks, block: Block, similarities: Tensor) -> Tensor:
+    """What each edge adds to its row; exponentials come shifted."""
+    if task.reduction == "sum":
+        return blocks.fill(similarities, block, 0.0)
+    blocks.fill(similarities, block, -torch.inf)
+    if task.reduction == "softplus_sum":
+        return torch.nn.functional.softplus(similarities)
+    return similarities.sub_(task.shift or 0.0).exp_()
+
+
+def _edge_slopes(task: _Task, blocks: Blocks, block: Block, similarities: Tensor) -> Tensor:
+    """The derivative of :func:`_edge_values` in log k."""
+    if task.reduction == "sum":
+        return blocks.fill(similarities.fill_(1.0), block, 0.0)
+    if task.reduction == "softplus_sum":
+        return blocks.fill(similarities, block, -torch.inf).sigmoid_()
+    return _edge_values(task, blocks, block, similarities)
+
+
+def _pull_symmetric(task: _Task, similarities: Similarities, result: Tensor, gradient: Tensor) -> None:
+    """dL/d log k_ij = slope_ij · (u_i + u_j): an edge above the diagonal stands for both directions."""
+    assert task.shift is not None
+    row_weight = gradient * (task.shift - result).exp() if task.reduction == "log_sum" else gradient
+    blocks = task.blocks(len(result), len(result))
+
+    def gradient_of(values: Tensor) -> Tensor:
+        slopes = _edge_slopes(task, blocks, block, values)
+        ours = row_weight[block.rows, None]
+        return slopes.mul_(ours if block.is_diagonal else ours + row_weight[None, block.columns])
+
+    for block in blocks:
+        similarities.pull(block, gradient_of)
+
+
+def _plain_rows(task: _Task, similarities: Similarities) -> Tensor:
+    """The reduction row by row, each shifted by its own running maximum: safe for any range of log k."""
+    rows, columns = len(similarities.anchors.embeddings), len(similarities.candidates.embeddings)
+    total = similarities.anchors.embeddings.new_zeros(rows)
+    highest = torch.full_like(total, -torch.inf)
+    blocks = task.blocks(rows, columns)
+    for block in blocks:
+        values = similarities.of(block)
+        if task.reduction == "log_sum":
+            blocks.fill(values, block, -torch.inf)
+            before = highest[block.rows]
+            now = torch.maximum(before, values.amax(dim=1))
+            shift = now.nan_to_num(neginf=0.0)  # a row without edges so far
+            part = values.sub_(shift[:, None]).exp_().sum(dim=1)
+            total[block.rows] = total[block.rows] * (before - shift).exp() + part
+            highest[block.rows] = now
+        else:
+            values = _edge_values(task, blocks, block, values)
+            if task.weights is not None:
+                values = values * task.weights[block.rows, block.columns]
+            total[block.rows] += values.sum(dim=1)
+    return highest + total.log() if task.reduction == "log_sum" else total
+
+
+def _pull_plain(task: _Task, similarities: Similarities, result: Tensor, gradient: Tensor) -> None:
+    rows, columns = len(result), len(similarities.candidates.embeddings)
+    blocks = task.blocks(rows, columns)
+    log_sum = result.nan_to_num(neginf=0.0)
+
+    def gradient_of(values: Tensor) -> Tensor:
+        if task.reduction == "log_sum":
+            slopes = blocks.fill(values, block, -torch.inf).sub_(log_sum[block.rows, None]).exp_()
+        else:
+            slopes = _edge_slopes(task, blocks, block, values)
+            if task.weights is not None:
+                slopes = slopes.mul_(task.weights[block.rows, block.columns])
+        return slopes.mul_(gradient[block.rows, None])
+
+    for block in blocks:
+        similarities.pull(block, gradient_of)
+
+
+def _gradients(
+    similarities: Similarities, incoming: Tensor, anchors: Tensor, candidates: Tensor | None, settings: list[Tensor]
+) -> tuple[Tensor | None, ...]:
+    """Gradients of anchors, candidates and settings, which refuse to be differentiated again."""
+    of_candidates = None if candidates is None else similarities.candidates.gradient
+    found = (similarities.anchors.gradient, of_candidates, *similarities.setting_gradients)
+    if not torch.is_grad_enabled():
+        return found
+    sources = [tensor for tensor in (incoming, anchors, candidates, *settings) if tensor is not None]
+    return tuple(None if part is None else _Once.apply(part, *sources) for part in found)  # type: ignore[no-untyped-call]
+
+
+class _Once(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, value: Tensor, *sources: Tensor) -> Tensor:
+        return value.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        raise EigenviewError("a streamed coupling has first derivatives only; second derivatives were asked for")

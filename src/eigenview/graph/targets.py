@@ -1,0 +1,171 @@
+"""Target graphs: which candidates belong to which anchor, as the data say it.
+
+``weights``: each row sums to 1 (an anchor picks one of its positives). ``indicators``: every positive edge counts 1.
+Ids must agree across processes: two views of one image carry one id wherever they are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from eigenview.errors import DataError, SettingError, ShapeError
+
+PartitionSet = Literal["others", "all", "negatives", "same_view", "extra", "positives_and_extra"]
+PARTITION_SETS: dict[str, str] = {
+    "others": "all candidates but oneself, and the extra ones",
+    "all": "all candidates, oneself too, and the extra ones",
+    "negatives": "others without the positives",
+    "same_view": "others within the anchor's own view",
+    "extra": "the extra candidates alone (a queue)",
+    "positives_and_extra": "the anchor's positives and the extra candidates",
+}
+assert set(PARTITION_SETS) == set(get_args(PartitionSet))
+
+
+@dataclass(frozen=True)
+class SameItem:
+    """Positive where ids agree, oneself excepted. ``ids`` (n,) of the anchors, ``candidate_ids`` (m,) of the
+    candidates (None: the anchors are their own), ``views`` (n,) says which view of its item an anchor is."""
+
+    ids: Tensor
+    candidate_ids: Tensor | None = None
+    views: Tensor | None = None
+    as_indicators: bool = False
+
+
+@dataclass(frozen=True)
+class WeightedGraph:
+    """Positive as a given graph says: ``weights`` (n, m), dense or sparse COO, non-negative; columns are the
+    candidates of all processes. Rows are divided by their sum unless ``as_indicators``; an empty row has no say."""
+
+    weights: Tensor
+    as_indicators: bool = False
+
+
+Target = SameItem | WeightedGraph
+
+
+def two_views(
+    items: int, *, offset: int = 0, as_indicators: bool = False, device: torch.device | None = None
+) -> SameItem:
+    """View a of every item, then view b: [a; b] of length 2·items, i⁺ = i ± items."""
+    return crops(items, 2, offset=offset, as_indicators=as_indicators, device=device)
+
+
+def crops(
+    items: int, views: int, *, offset: int = 0, as_indicators: bool = False, device: torch.device | None = None
+) -> SameItem:
+    """``views`` views of every item, view by view; all other views of an item are its positives.
+
+    ``offset``: how many items the processes before this one hold.
+    """
+    if items < 1 or views < 2:
+        raise SettingError(f"positives need at least one item and two views of it; got {items} items, {views} views")
+    ids = torch.arange(offset, offset + items, device=device).repeat(views)
+    return SameItem(ids, None, torch.arange(views, device=device).repeat_interleave(items), as_indicators)
+
+
+def from_labels(labels: Tensor, *, as_indicators: bool = False) -> SameItem:
+    """Embeddings of one class belong together (supervised contrastive). ``labels`` (n,) integers."""
+    _require_ids("labels", labels)
+    return SameItem(labels.long(), as_indicators=as_indicators)
+
+
+def from_captions(anchor_ids: Tensor, candidate_ids: Tensor, *, as_indicators: bool = False) -> SameItem:
+    """Image ids on one side, caption ids on the other: several captions may share an image, and an id that occurs
+    twice in the batch is a positive every time, never a negative."""
+    _require_ids("ids", anchor_ids)
+    _require_ids("ids", candidate_ids)
+    return SameItem(anchor_ids.long(), candidate_ids.long(), as_indicators=as_indicators)
+
+
+def from_graph(weights: Tensor, *, as_indicators: bool = False) -> WeightedGraph:
+    """Any similarity graph π ≥ 0, (n, m), dense or sparse COO."""
+    if weights.ndim != 2 or weights.layout not in (torch.strided, torch.sparse_coo):
+        raise ShapeError(f"a graph is an (n, m) dense or sparse COO tensor; got {tuple(weights.shape)}")
+    if weights.layout == torch.sparse_coo:
+        weights = weights.coalesce()
+    values = weights.values() if weights.layout == torch.sparse_coo else weights
+    if not bool((values >= 0).all() & values.isfinite().all()):
+        raise DataError("a graph's weights must be non-negative and finite")
+    return WeightedGraph(weights, as_indicators)
+
+
+def _require_ids(name: str, ids: Tensor) -> None:
+    if ids.ndim != 1 or ids.dtype.is_floating_point or ids.dtype == torch.bool:
+        raise ShapeError(f"{name} must be integers of shape (n,); got {ids.dtype} of shape {tuple(ids.shape)}")
+
+
+@dataclass(frozen=True)
+class Edges:
+    """Positive edges as lists: ``row`` (e,), ``column`` (e,), ``weight`` (e,)."""
+
+    row: Tensor
+    column: Tensor
+    weight: Tensor
+
+
+@dataclass(frozen=True)
+class EqualIds:
+    """Positive edges too many to list: wherever ids agree, minus oneself. All of a row share ``row_weight`` (n,)."""
+
+    row_ids: Tensor
+    column_ids: Tensor
+    row_count: Tensor
+    row_weight: Tensor
+    self_column: Tensor | None
+
+
+@dataclass(frozen=True)
+class DenseWeights:
+    """Positive edges as an (n, m) matrix that the caller holds already."""
+
+    weights: Tensor
+
+
+Positives = Edges | EqualIds | DenseWeights
+
+EDGES_PER_ANCHOR = 64  # listed up to here on average; beyond, positives are found block by block
+
+
+def positive_edges(
+    target: Target, column_ids: Tensor | None, self_column: Tensor | None, dtype: torch.dtype
+) -> Positives:
+    """The target over all candidates. ``column_ids`` (m,) for :class:`SameItem`; ``self_column`` (n,) where each
+    anchor stands among the candidates, None if it does not."""
+    if isinstance(target, WeightedGraph):
+        return _graph_edges(target, dtype)
+    assert column_ids is not None
+    ordered, order = torch.sort(column_ids, stable=True)
+    start = torch.searchsorted(ordered, target.ids)
+    stop = torch.searchsorted(ordered, target.ids, right=True)
+    count = stop - start - (0 if self_column is None else 1)
+    weight = torch.ones_like(count, dtype=dtype) if target.as_indicators else 1 / count.clamp_min(1).to(dtype)
+    if int(count.sum()) > EDGES_PER_ANCHOR * len(count):
+        return EqualIds(target.ids, column_ids, count, weight, self_column)
+    row = torch.repeat_interleave(stop - start)
+    within = torch.arange(len(row), device=row.device) - torch.repeat_interleave(
+        (stop - start).cumsum(0) - (stop - start), stop - start
+    )
+    column = order[start[row] + within]
+    if self_column is not None:
+        keep = column != self_column[row]
+        row, column = row[keep], column[keep]
+    return Edges(row, column, weight[row])
+
+
+def _graph_edges(target: WeightedGraph, dtype: torch.dtype) -> Edges | DenseWeights:
+    weights = target.weights.to(dtype)
+    if weights.layout == torch.strided:
+        total = weights.sum(dim=1, keepdim=True)
+        return DenseWeights(weights if target.as_indicators else weights / total.where(total > 0, 1))
+    (row, column), value = weights.indices(), weights.values()
+    if not target.as_indicators:
+        total = value.new_zeros(weights.shape[0]).index_add_(0, row, value)
+        value = value / total.where(total > 0, 1)[row]
+    keep = value > 0
+    return Edges(row[keep], column[keep], value[keep])

@@ -1,0 +1,198 @@
+"""Kernels against their formulas, pair by pair."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from eigenview.errors import SettingError, ShapeError
+from eigenview.graph import kernels
+from eigenview.graph.kernels import (
+    Cauchy,
+    Concat,
+    Cosine,
+    Exponential,
+    Gaussian,
+    InnerProduct,
+    Laplacian,
+    Scaled,
+    StudentT,
+    concat,
+    learnable,
+)
+from tests import oracle
+
+
+def rows(n: int, seed: int) -> torch.Tensor:
+    return torch.randn(n, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(seed)).requires_grad_()
+
+
+def read_back(text: str) -> kernels.Kernel:
+    return eval(text, vars(kernels))
+
+
+@pytest.mark.parametrize("name", oracle.KERNELS)
+def test_all_pairs_equal_the_formula_with_its_gradient(name):
+    written, formula = oracle.KERNELS[name]
+    a, y = rows(5, 0), rows(4, 1)
+    ours = read_back(written)(a, y)
+    theirs = torch.stack([torch.stack(row) for row in oracle.similarities(formula, a, y)])
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-12)
+    weight = torch.randn(5, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
+    for mine, other in zip(
+        oracle.gradients((weight * ours).sum(), a, y), oracle.gradients((weight * theirs).sum(), a, y), strict=True
+    ):
+        torch.testing.assert_close(mine, other, rtol=0, atol=1e-11)
+
+
+@pytest.mark.parametrize("name", oracle.KERNELS)
+def test_row_by_row_is_the_diagonal_of_all_pairs(name):
+    kernel = read_back(oracle.KERNELS[name][0])
+    a, y = rows(5, 3), rows(5, 4)
+    torch.testing.assert_close(kernel.pairs(a, y), kernel(a, y).diagonal(), rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", oracle.KERNELS)
+def test_repr_reads_back(name):
+    kernel = read_back(oracle.KERNELS[name][0])
+    assert repr(kernel) == oracle.KERNELS[name][0]
+    assert read_back(repr(kernel)) == kernel
+
+
+def test_repr_keeps_the_weight_where_it_stands():
+    kernel = Laplacian(1.0) * (0.5 * Gaussian(1.0)) + 0.25 * (Cauchy(1.0) + Laplacian(2.0))
+    assert read_back(repr(kernel)) == kernel
+
+
+def test_repr_reads_back_what_is_learnable():
+    kernel = 0.5 * Cosine(learnable(0.1), learnable(-10.0)) + Gaussian(0.5)
+    again = read_back(repr(kernel))
+    assert repr(again) == repr(kernel)
+    assert [tensor.item() for tensor in again.tensors()] == [tensor.item() for tensor in kernel.tensors()]
+    assert len(again.tensors()) == 2
+
+
+@pytest.mark.parametrize("gamma", [0.1, 0.3, 0.5, 1.0, 1.5, 2.0])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_gradients_are_finite_at_zero_distance_for_every_gamma(gamma, dtype):
+    a = torch.randn(4, 8, dtype=dtype, generator=torch.Generator().manual_seed(5)).requires_grad_()
+    y = a.detach().clone().requires_grad_()
+    kernel = Exponential(gamma, 0.1)
+    for value in (kernel(a, y).sum(), kernel.pairs(a, y).sum()):
+        assert all(gradient.isfinite().all() for gradient in oracle.gradients(value, a, y))
+    assert kernel.pairs(a, y).abs().max() == 0
+
+
+@pytest.mark.parametrize("gamma", [0.3, 0.5, 1.0])
+def test_the_parabola_near_zero_is_continuous_and_out_of_the_way(gamma):
+    floor = 16 * torch.finfo(torch.float64).eps
+    squared = torch.tensor([floor * 0.999999, floor, floor * 1.000001, 1e-6, 4.0], dtype=torch.float64)
+    powers = kernels.distance_power(squared, gamma)
+    torch.testing.assert_close(powers, squared ** (gamma / 2), rtol=2e-6, atol=0)
+    torch.testing.assert_close(powers[3:], squared[3:] ** (gamma / 2), rtol=1e-13, atol=0)
+
+
+def test_collapsed_embeddings_have_exactly_zero_distance():
+    constant = torch.full((7, 5), 0.3)
+    assert Laplacian(0.1)(constant, constant).abs().max() == 0
+
+
+def test_special_cases_of_one_another():
+    a, y = rows(4, 6), rows(3, 7)
+    same = torch.testing.assert_close
+    same(Laplacian(0.4)(a, y), Exponential(1.0, 0.4)(a, y))
+    same(Gaussian(0.2)(a, y), Exponential(2.0, 0.4)(a, y))
+    same(Gaussian.of_authors(0.4)(a, y), Exponential(2.0, 0.4)(a, y))
+    same(Cauchy(0.4)(a, y), StudentT(1.0, 0.4)(a, y))
+    same(StudentT(1e9, 0.4)(a, y), Gaussian(0.4)(a, y), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        InnerProduct(0.3, 0.2),
+        Cosine(0.3, 0.2),
+        Gaussian(0.3),
+        Exponential(2.0, 0.3),
+        0.7 * Gaussian(0.3),
+        Gaussian(0.3) * Cosine(0.5) * Scaled(2.0, InnerProduct(0.9)),
+    ],
+    ids=repr,
+)
+def test_the_inner_form_is_the_kernel_on_the_sphere(kernel):
+    a, y = oracle.unit(rows(4, 8)), oracle.unit(rows(3, 9))
+    form = kernel.inner_form(unit=True)
+    torch.testing.assert_close(form.scale * (a @ y.T) + form.bias, kernel(a, y), rtol=0, atol=1e-12)
+
+
+def test_only_inner_products_have_an_inner_form_off_the_sphere():
+    assert InnerProduct(0.5).inner_form(unit=False) is not None
+    for kernel in (
+        Cosine(0.5),
+        Gaussian(0.5),
+        Laplacian(0.5),
+        InnerProduct() * Gaussian(0.5),
+        InnerProduct() + InnerProduct(),
+    ):
+        assert kernel.inner_form(unit=False) is None
+
+
+def test_sums_inside_sums_are_flat_and_products_too():
+    assert repr(Gaussian(1.0) + (Laplacian(1.0) + Cauchy(1.0))).count("(Gaussian") == 1
+    assert len((Gaussian(1.0) * Laplacian(1.0) * Cauchy(1.0)).kernels) == 3
+    assert isinstance(concat(Gaussian(1.0), Laplacian(1.0)), Concat)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_is_computed_in_float32(dtype):
+    a = rows(4, 10).detach().to(dtype)
+    assert Laplacian(0.1)(a, a).dtype == torch.float32
+    torch.testing.assert_close(Laplacian(0.1)(a, a), Laplacian(0.1)(a.float(), a.float()), rtol=0, atol=0)
+
+
+def test_a_kernel_of_ones_own_needs_one_method():
+    class Quartic(kernels.Kernel):
+        def log_similarity(self, geometry):
+            return -geometry.squared_distance.square()
+
+    from eigenview.graph.coupling import Coupling
+    from eigenview.graph.targets import two_views
+
+    z = rows(6, 11)
+    expected = oracle.coupling(
+        oracle.similarities(lambda x, y: -((x - y).square().sum() ** 2), oracle.unit(z), oracle.unit(z)),
+        oracle.same_item([0, 1, 2] * 2),
+        oracle.all_but_self(6),
+        prior="out_degree",
+    )
+    torch.testing.assert_close(Coupling(Quartic())(z, target=two_views(3)), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Gaussian(0.0), "temperature must be positive and finite; got 0"),
+        (lambda: Laplacian(-1.0), "temperature must be positive and finite; got -1"),
+        (lambda: Cosine(float("nan")), "temperature must be positive and finite; got nan"),
+        (lambda: Cauchy(float("inf")), "temperature must be positive and finite; got inf"),
+        (lambda: Exponential(2.5), r"gamma in \(0, 2\]; got 2.5"),
+        (lambda: Exponential(0.0), r"gamma in \(0, 2\]; got 0"),
+        (lambda: StudentT(0.0), "degrees must be positive"),
+        (lambda: -0.5 * Gaussian(1.0), "a kernel's weight must be positive"),
+        (lambda: Gaussian(torch.ones(3)), r"one number; got a tensor of shape \(3,\)"),
+    ],
+)
+def test_settings_outside_their_range_are_refused(make, message):
+    with pytest.raises(SettingError, match=message):
+        make()
+
+
+def test_shapes_that_do_not_fit_are_refused():
+    with pytest.raises(ShapeError, match=r"\(n, d\) and \(m, d\); got \(2, 3\) and \(2, 4\)"):
+        Gaussian(1.0)(torch.ones(2, 3), torch.ones(2, 4))
+    with pytest.raises(ShapeError, match=r"equal \(n, d\); got \(2, 3\) and \(3, 3\)"):
+        Gaussian(1.0).pairs(torch.ones(2, 3), torch.ones(3, 3))
+    with pytest.raises(ShapeError, match="needs an even width; got 3"):
+        concat(Gaussian(1.0), Laplacian(1.0))(torch.ones(2, 3), torch.ones(2, 3))
+    with pytest.raises(TypeError):
+        Gaussian(1.0) + 3
