@@ -1,0 +1,202 @@
+"""Pictures that are opened but not yet decoded: their size is known, their pixels cost nothing until asked for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from eigenview.data.modes import UPRIGHT, Pixels, as_eight_bits, as_measurements
+from eigenview.errors import DataError, SettingError
+
+# Only these decoders ever run: a file may lie about its name, and Pillow's EPS reader, say, would start a program.
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF", "PPM", "MPO", "JPEG2000")
+MAX_PIXELS = 1 << 27  # 134 megapixels: above the largest phone cameras in common use, 400 MB as RGB
+MAX_BYTES = 1 << 30
+ORIENTATION = 0x0112
+REDUCTIONS = (1, 2, 4, 8)
+
+
+class UnreadableImage(DataError):
+    """One picture that cannot be decoded: corrupt, truncated, empty, absurdly large, gone. Others may be fine."""
+
+    def __init__(self, name: str, reason: str) -> None:
+        super().__init__(f"{name}: {reason}")
+        self.name = name
+        self.reason = reason
+
+    def __reduce__(self) -> tuple[type[UnreadableImage], tuple[str, str]]:
+        return UnreadableImage, (self.name, self.reason)
+
+
+@runtime_checkable
+class LazyImage(Protocol):
+    """What sources give: ``size`` is (width, height) after EXIF rotation, ``mode`` says how the file stores it."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def size(self) -> tuple[int, int]: ...
+
+    @property
+    def mode(self) -> str: ...
+
+    def pixels(self, reduce: int = 1) -> Pixels:
+        """uint8 (⌈height/reduce⌉, ⌈width/reduce⌉, channels), upright; ``reduce`` is 1, 2, 4 or 8."""
+        ...
+
+    def digest(self) -> bytes:
+        """A hash of the content: equal for equal files."""
+        ...
+
+
+class EncodedImage:
+    """A picture in an encoded file, held as its bytes; the header is read at once, the pixels on demand.
+
+    ``pixels(reduce)`` of a JPEG decodes at 1/reduce scale, which costs a fraction of the full decode; every other
+    format is decoded in full and averaged over reduce × reduce boxes, so that the result has the same size anywhere.
+    Animations give their first frame. A file that cannot be used raises ``UnreadableImage``, here or in ``pixels``.
+    """
+
+    def __init__(self, data: bytes | memoryview, *, name: str, channels: int = 3) -> None:
+        if channels not in (1, 3):
+            raise SettingError(f"channels is 1 (grey) or 3 (RGB); got {channels}")
+        self.name = name
+        self._data = data
+        self._channels = channels
+        with _blaming(name):
+            self._opened: Image.Image | None = self._open()
+            self.mode = f"{self._opened.format} {self._opened.mode}"
+            if self._opened.format == "TIFF":  # Pillow turns these upright as they load
+                self._opened.load()
+            self._orientation = int(self._opened.getexif().get(ORIENTATION, 1) or 1)
+            width, height = self._opened.size
+        self.size: tuple[int, int] = (height, width) if self._orientation in (5, 6, 7, 8) else (width, height)
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, name: str | None = None, channels: int = 3) -> EncodedImage:
+        shown = name if name is not None else printable(path)
+        return cls(read_regular_file(path, name=shown), name=shown, channels=channels)
+
+    def pixels(self, reduce: int = 1) -> Pixels:
+        return _as_array(self.picture(reduce))
+
+    def picture(self, reduce: int = 1) -> Image.Image:
+        """The same as ``pixels``, as a Pillow image in mode "L" or "RGB"."""
+        if reduce not in REDUCTIONS:
+            raise SettingError(f"reduce is one of {REDUCTIONS}; got {reduce}")
+        with _blaming(self.name):
+            image = self._opened if self._opened is not None else self._open()
+            self._opened = None  # decoding in draft mode alters it: the next call opens afresh
+            full = image.size
+            if 1 < reduce <= min(full):  # then a JPEG comes at exactly this scale
+                image.draft(None, (full[0] // reduce, full[1] // reduce))
+            image.load()
+            picture = as_eight_bits(image, self._channels)
+            if reduce > 1 and picture.size == full:  # no draft mode in this format
+                picture = picture.reduce(reduce)
+            turn = UPRIGHT.get(self._orientation)
+            return picture if turn is None else picture.transpose(turn)
+
+    def digest(self) -> bytes:
+        return hashlib.blake2b(self._data, digest_size=16).digest()
+
+    def _open(self) -> Image.Image:
+        image = Image.open(BytesIO(self._data), formats=FORMATS)
+        width, height = image.size
+        if width * height > MAX_PIXELS:
+            raise DataError(f"{width} x {height} pixels; the limit is {MAX_PIXELS:,}")
+        if width < 1 or height < 1:
+            raise DataError(f"{width} x {height} pixels")
+        return image
+
+
+class PixelImage:
+    """A picture that is already an array, uint8 (height, width, channels): nothing to decode."""
+
+    def __init__(self, array: Pixels, *, name: str) -> None:
+        self.name = name
+        self._array = array
+
+    @property
+    def size(self) -> tuple[int, int]:
+        return self._array.shape[1], self._array.shape[0]
+
+    @property
+    def mode(self) -> str:
+        return "array L" if self._array.shape[2] == 1 else "array RGB"
+
+    def pixels(self, reduce: int = 1) -> Pixels:
+        if reduce not in REDUCTIONS:
+            raise SettingError(f"reduce is one of {REDUCTIONS}; got {reduce}")
+        if reduce == 1:
+            return np.ascontiguousarray(self._array)
+        grey = self._array.shape[2] == 1
+        return _as_array(Image.fromarray(self._array[:, :, 0] if grey else self._array).reduce(reduce))
+
+    def digest(self) -> bytes:
+        shape = repr(self._array.shape).encode()
+        return hashlib.blake2b(np.ascontiguousarray(self._array).tobytes() + shape, digest_size=16).digest()
+
+
+def read_depth(data: bytes, *, name: str) -> npt.NDArray[np.float32]:
+    """The numbers stored in a one-channel picture, as they are: (height, width) float32."""
+    with _blaming(name):
+        return as_measurements(Image.open(BytesIO(data), formats=FORMATS))
+
+
+def read_regular_file(path: str | Path, *, name: str) -> bytes:
+    """The bytes of a file; never waits on a pipe or a device, never reads an absurd amount."""
+    with _blaming(name):
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with open(descriptor, "rb", buffering=0) as file:
+            facts = os.fstat(descriptor)
+            if not stat.S_ISREG(facts.st_mode):
+                raise DataError("not a regular file")
+            if facts.st_size == 0:
+                raise DataError("empty file")
+            if facts.st_size > MAX_BYTES:
+                raise DataError(f"{facts.st_size:,} bytes; the limit is {MAX_BYTES:,}")
+            return file.read()
+
+
+def printable(path: str | Path) -> str:
+    """A path that any terminal and log file takes, whatever bytes it holds."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+@contextmanager
+def _blaming(name: str) -> Iterator[None]:
+    """Whatever a decoder throws at a bad file becomes ``UnreadableImage`` with the file's name; no warnings leak.
+
+    Broad on purpose: corrupt files make Pillow raise nearly every kind of exception there is.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except (UnreadableImage, SettingError):
+            raise
+        except Exception as error:
+            text = str(error).replace("\n", " ") or type(error).__name__
+            if isinstance(error, OSError) and error.strerror:
+                text = error.strerror
+            if "cannot identify image file" in text:
+                text = "not an image in a known format, or damaged from its first bytes"
+            raise UnreadableImage(name, text) from error
+
+
+def _as_array(picture: Image.Image) -> Pixels:
+    array = np.asarray(picture)
+    return array if array.ndim == 3 else array[:, :, None]

@@ -1,0 +1,148 @@
+"""One batch put together, in a worker or in the main process: open, prepare, replace what cannot be read, stack."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch.utils.data import Dataset
+
+from eigenview.data.batch import Batch, Failure, stack_pixels
+from eigenview.data.decode import LazyImage, UnreadableImage
+from eigenview.data.modes import Pixels
+from eigenview.data.order import Indices, substitutes
+from eigenview.data.source import NO_LABEL, BatchSource, Depth, Source
+from eigenview.errors import DataError, EigenviewError
+
+# (image, epoch, index) -> one uint8 (h, w, c) array per view; runs in a worker, so it must be picklable
+Prepare = Callable[[LazyImage, int, int], Sequence[Pixels]]
+
+TRIES = 100  # unreadable images in a row before giving up
+
+
+@dataclass(frozen=True)
+class Request:
+    """The rows of one step that fall to this process. ``probe`` is an item to learn shapes from when none does."""
+
+    epoch: int
+    indices: Indices
+    probe: int
+
+
+@dataclass(frozen=True)
+class Crash:
+    """An exception on its way from a worker to the main process."""
+
+    error: EigenviewError | None  # a user's mistake, to be raised as it is
+    text: str  # otherwise: the item's name and the traceback
+
+
+@dataclass(frozen=True)
+class Row:
+    index: int
+    name: str
+    arrays: tuple[Pixels, ...]
+
+
+class PrepareFailed(RuntimeError):
+    """``prepare`` raised something that is no fault of the image: a bug in it, with the item's name."""
+
+
+class Fetcher(Dataset[Batch | Crash]):
+    """Batches of a source. ``replaces`` says whether unreadable items are replaced or left out."""
+
+    def __init__(self, source: Source, *, prepare: Prepare | None, seed: int, replaces: bool) -> None:
+        self.source = source
+        self.prepare = prepare
+        self.seed = seed
+        self.replaces = replaces
+        info = source.describe()
+        self.is_captioned, self.has_depth = info.is_captioned, info.has_depth
+
+    def __getitem__(self, request: Request) -> Batch | Crash:
+        try:
+            return self.fetch(request)
+        except EigenviewError as error:
+            return Crash(error, "")
+        except PrepareFailed as error:
+            return Crash(None, str(error))
+
+    def fetch(self, request: Request) -> Batch:
+        if self.prepare is None and isinstance(self.source, BatchSource):
+            return self._annotated(request.indices, self.source.batch(request.indices))
+        failures: list[Failure] = []
+        rows = [row for index in request.indices if (row := self._row(int(index), request.epoch, failures))]
+        if rows:
+            return replace(self._stacked(rows), unreadable=tuple(failures))
+        model = self._attempt(request.probe, request.epoch, failures) or self._substitute(
+            request.probe, request.epoch, failures
+        )
+        return replace(self._stacked([model]).first(0), unreadable=tuple(failures))
+
+    def _row(self, index: int, epoch: int, failures: list[Failure]) -> Row | None:
+        row = self._attempt(index, epoch, failures)
+        return row if row is not None or not self.replaces else self._substitute(index, epoch, failures)
+
+    def _attempt(self, index: int, epoch: int, failures: list[Failure]) -> Row | None:
+        try:
+            image = self.source.image(index)
+            return Row(index, image.name, prepared(image, self.prepare, epoch, index))
+        except UnreadableImage as error:
+            failures.append(Failure(error.name, error.reason))
+            return None
+
+    def _substitute(self, index: int, epoch: int, failures: list[Failure]) -> Row:
+        for other in substitutes(self.seed, epoch, index, len(self.source), TRIES):
+            if (row := self._attempt(int(other), epoch, failures)) is not None:
+                return row
+        last = failures[-1]
+        raise DataError(
+            f"{TRIES} images in a row are unreadable, the last one {last.name}: {last.reason}; check the source"
+        )
+
+    def _stacked(self, rows: list[Row]) -> Batch:
+        names = [row.name for row in rows]
+        views = tuple(stack_pixels(arrays, names) for arrays in zip(*(row.arrays for row in rows), strict=True))
+        indices = np.array([row.index for row in rows], dtype=np.int64)
+        batch = self._annotated(indices, views[0] if self.prepare is None else views)
+        if self.prepare is None and self.has_depth:
+            depths = [_grey(self.source.depth(row.index), row.name) for row in rows]
+            return replace(batch, depth=torch.from_numpy(np.stack(depths))[:, None])
+        return batch
+
+    def _annotated(self, indices: Indices, images: torch.Tensor | tuple[torch.Tensor, ...]) -> Batch:
+        labels = self.source.labels
+        return Batch(
+            index=torch.from_numpy(indices.copy()),
+            images=images,
+            label=None if labels is None else torch.from_numpy(labels[indices]),
+            captions=tuple(self.source.captions(int(i)) for i in indices) if self.is_captioned else None,
+        )
+
+
+def prepared(image: LazyImage, prepare: Prepare | None, epoch: int, index: int) -> tuple[Pixels, ...]:
+    """The item's views, or its pixels as they are. A bug in ``prepare`` comes back with the item's name."""
+    if prepare is None:
+        return (image.pixels(),)
+    try:
+        return tuple(prepare(image, epoch, index))
+    except EigenviewError:
+        raise
+    except Exception as error:
+        raise PrepareFailed(f"preparing {image.name} failed:\n{traceback.format_exc()}") from error
+
+
+def label_tensor(labels: Sequence[int | None]) -> torch.Tensor | None:
+    """(n,) with −1 where there is none; None when no item has a label."""
+    if all(label is None for label in labels):
+        return None
+    return torch.tensor([NO_LABEL if label is None else label for label in labels])
+
+
+def _grey(depth: Depth | None, name: str) -> Depth:
+    if depth is None:
+        raise DataError(f"{name} has no depth, though other items of the source have")
+    return depth

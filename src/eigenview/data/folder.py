@@ -1,0 +1,126 @@
+"""A folder of pictures: any mix of formats, any depth of sub-folders, no labels needed."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+
+from eigenview.data.decode import EncodedImage, printable
+from eigenview.data.source import Labels, SourceInfo, Unannotated
+from eigenview.errors import DataError
+
+SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+CLUTTER = {"__MACOSX"}  # what archivers leave behind; hidden files (".", "._") are passed over too
+
+
+class FolderSource(Unannotated):
+    """Every picture below ``path``, sorted by its relative path, which makes the index stable.
+
+    Only names are read here: a file that turns out to be unreadable is found out when its image is asked for.
+    Symbolic links are followed, each directory once, so loops end. Directories that cannot be entered are listed in
+    ``unreadable_folders``. With ``labelled=True`` the first sub-folder names the class, and every picture needs one.
+    """
+
+    def __init__(self, path: str | Path, *, labelled: bool = False, channels: int = 3) -> None:
+        self.path = Path(path)
+        self._channels = channels
+        require_folder(self.path)
+        names, self.unreadable_folders = _pictures_below(self.path)
+        if not names:
+            looked_for = " ".join(SUFFIXES)
+            blocked = f"; {len(self.unreadable_folders)} folders could not be read" if self.unreadable_folders else ""
+            raise DataError(f"no images in {path} (looked for {looked_for}{blocked}); is the path right?")
+        # one flat buffer instead of a million strings, which every worker would copy as it touches them
+        self._names = np.array([os.fsencode(name) for name in names])
+        self._classes: tuple[str, ...] | None = None
+        self._labels: Labels | None = None
+        if labelled:
+            self._classes, self._labels = _labels_from_folders(self.path, names)
+
+    @property
+    def labels(self) -> Labels | None:
+        return self._labels
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return self._classes
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def relative_path(self, index: int) -> str:
+        return os.fsdecode(self._names[index].item())
+
+    def image(self, index: int) -> EncodedImage:
+        relative = self.relative_path(index)
+        return EncodedImage.from_file(self.path / relative, name=printable(relative), channels=self._channels)
+
+    def describe(self) -> SourceInfo:
+        return SourceInfo(
+            kind="folder",
+            place=printable(self.path),
+            count=len(self),
+            classes=self._classes,
+            is_labelled=self._labels is not None,
+        )
+
+
+def require_folder(path: Path) -> None:
+    if not path.exists():
+        raise DataError(f"no such folder: {printable(path)}; is the path right?")
+    if not path.is_dir():
+        raise DataError(f"{printable(path)} is a file, not a folder; give the folder that holds the images")
+
+
+def _pictures_below(root: Path) -> tuple[list[str], list[str]]:
+    """Relative paths (POSIX) of the pictures, sorted, and the folders that could not be read."""
+    found: list[str] = []
+    blocked: list[str] = []
+    seen: set[tuple[int, int]] = set()
+    waiting = [""]
+    while waiting:
+        relative = waiting.pop()
+        try:
+            folder = root / relative
+            facts = folder.stat()
+            if (facts.st_dev, facts.st_ino) in seen:  # a loop of symbolic links, or a second way to the same place
+                continue
+            seen.add((facts.st_dev, facts.st_ino))
+            with os.scandir(folder) as entries:
+                listed = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            blocked.append(printable(relative or "."))
+            continue
+        inner = []
+        for entry in listed:
+            if entry.name.startswith(".") or entry.name in CLUTTER:
+                continue
+            path = f"{relative}/{entry.name}" if relative else entry.name
+            if _is_folder(entry):
+                inner.append(path)
+            elif entry.name.lower().endswith(SUFFIXES):
+                found.append(path)
+        waiting.extend(reversed(inner))
+    return sorted(found), blocked
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, say
+        return False
+
+
+def _labels_from_folders(root: Path, names: list[str]) -> tuple[tuple[str, ...], Labels]:
+    loose = [name for name in names if "/" not in name]
+    if loose:
+        raise DataError(
+            f"labels from sub-folders need every image in one; {len(loose)} lie directly in {printable(root)}, "
+            f"such as {printable(loose[0])}; move them or drop labelled=True"
+        )
+    folders = [name.split("/", 1)[0] for name in names]
+    classes = sorted(set(folders))
+    numbers = {name: number for number, name in enumerate(classes)}
+    return tuple(printable(name) for name in classes), np.array([numbers[name] for name in folders], dtype=np.int64)

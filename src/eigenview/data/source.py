@@ -1,0 +1,189 @@
+"""What a source of images is: a stable index and, for each item, an image and perhaps a label, captions, depth."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from eigenview.data.decode import LazyImage
+from eigenview.errors import DataError
+
+Labels = npt.NDArray[np.int64]
+Depth = npt.NDArray[np.float32]  # (height, width)
+
+NO_LABEL = -1  # in arrays of labels, where an item has none
+
+
+@dataclass(frozen=True)
+class SourceInfo:
+    """A source in a few words, for reports and run directories."""
+
+    kind: str
+    place: str
+    count: int | None  # None: a stream of unknown length
+    classes: tuple[str, ...] | None = None
+    is_labelled: bool = False
+    is_captioned: bool = False
+    has_depth: bool = False
+
+    def __str__(self) -> str:
+        count = "a stream of images" if self.count is None else f"{self.count:,} images"
+        more = [f"{len(self.classes)} classes" if self.classes else "labels"] if self.is_labelled else []
+        more += ["captions"] * self.is_captioned + ["depth"] * self.has_depth
+        return f"{self.kind} {self.place}: {', '.join([count, *more])}"
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Items 0 … len−1, in an order that never changes. ``label`` and ``depth`` are None where there is none."""
+
+    @property
+    def labels(self) -> Labels | None:
+        """(n,) with −1 where an item has no label; None when no item has one."""
+        ...
+
+    @property
+    def classes(self) -> tuple[str, ...] | None: ...
+
+    def __len__(self) -> int: ...
+
+    def image(self, index: int) -> LazyImage: ...
+
+    def label(self, index: int) -> int | None: ...
+
+    def captions(self, index: int) -> tuple[str, ...]: ...
+
+    def depth(self, index: int) -> Depth | None: ...
+
+    def describe(self) -> SourceInfo: ...
+
+
+@runtime_checkable
+class BatchSource(Source, Protocol):
+    """A source that needs no decoding: whole batches come at once, without workers."""
+
+    def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
+        """uint8 (n, channels, height, width), contiguous."""
+        ...
+
+
+@dataclass(frozen=True)
+class Item:
+    """One item of a stream. ``index`` is a 63-bit hash of its name: the same in every epoch and process."""
+
+    index: int
+    image: LazyImage
+    label: int | None = None
+    captions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Share:
+    """Which part of a stream one reader takes: reader ``number`` of ``readers``, over all processes and workers."""
+
+    seed: int
+    epoch: int
+    number: int = 0
+    readers: int = 1
+
+
+@runtime_checkable
+class StreamSource(Protocol):
+    """Items that can only be read in order. The shares of one epoch are disjoint and together hold every item."""
+
+    @property
+    def classes(self) -> tuple[str, ...] | None: ...
+
+    def items(self, share: Share, *, shuffle: bool) -> Iterator[Item | Exception]:
+        """The share's items; an ``UnreadableImage`` in the place of one that could not be read."""
+        ...
+
+    def describe(self) -> SourceInfo: ...
+
+
+class Unannotated:
+    """No labels, captions or depth: what a source inherits and overrides where it has them."""
+
+    @property
+    def labels(self) -> Labels | None:
+        return None
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return None
+
+    def label(self, index: int) -> int | None:
+        labels = self.labels
+        if labels is None or labels[index] == NO_LABEL:
+            return None
+        return int(labels[index])
+
+    def captions(self, index: int) -> tuple[str, ...]:
+        return ()
+
+    def depth(self, index: int) -> Depth | None:
+        return None
+
+
+class Subset(Unannotated):
+    """Some items of a source, renumbered from 0: a fold, a split, the readable ones."""
+
+    def __init__(self, source: Source, indices: npt.ArrayLike) -> None:
+        self._source = source
+        self.indices = np.asarray(indices, dtype=np.int64)
+        if self.indices.size and (self.indices.min() < 0 or self.indices.max() >= len(source)):
+            ends = f"{self.indices.min()} … {self.indices.max()}"
+            raise DataError(f"indices of a part must lie in 0 … {len(source) - 1}; got {ends}")
+
+    @property
+    def labels(self) -> Labels | None:
+        return None if self._source.labels is None else self._source.labels[self.indices]
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return self._source.classes
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def image(self, index: int) -> LazyImage:
+        return self._source.image(int(self.indices[index]))
+
+    def captions(self, index: int) -> tuple[str, ...]:
+        return self._source.captions(int(self.indices[index]))
+
+    def depth(self, index: int) -> Depth | None:
+        return self._source.depth(int(self.indices[index]))
+
+    def describe(self) -> SourceInfo:
+        whole = self._source.describe()
+        return SourceInfo(
+            kind=whole.kind,
+            place=f"{whole.place} (a part)",
+            count=len(self),
+            classes=whole.classes,
+            is_labelled=whole.is_labelled,
+            is_captioned=whole.is_captioned,
+            has_depth=whole.has_depth,
+        )
+
+
+class BatchSubset(Subset):
+    """Some items of a source that needs no decoding."""
+
+    def __init__(self, source: BatchSource, indices: npt.ArrayLike) -> None:
+        super().__init__(source, indices)
+        self._batches = source
+
+    def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
+        return self._batches.batch(self.indices[indices])
+
+
+def subset(source: Source, indices: npt.ArrayLike) -> Subset:
+    """Items ``indices`` of ``source``, renumbered from 0; whole batches stay whole batches."""
+    return BatchSubset(source, indices) if isinstance(source, BatchSource) else Subset(source, indices)
