@@ -1,0 +1,27 @@
+"""Views: random crops and colours of whole batches, a pure function of (seed, epoch, item index, view number)."""
+
+from eigenview.views.augment import ViewBatch, Views
+from eigenview.views.evaluation import EVALUATIONS, CentreView, centre_view
+from eigenview.views.photos import Cropper, Photo
+from eigenview.views.presets import PRESETS, auto_recipe, preset
+from eigenview.views.recipe import Affine, Blur, Crop, Jitter, Recipe
+from eigenview.views.show import show
+
+__all__ = [
+    "EVALUATIONS",
+    "PRESETS",
+    "Affine",
+    "Blur",
+    "CentreView",
+    "Crop",
+    "Cropper",
+    "Jitter",
+    "Photo",
+    "Recipe",
+    "ViewBatch",
+    "Views",
+    "auto_recipe",
+    "centre_view",
+    "preset",
+    "show",
+]

@@ -1,0 +1,141 @@
+"""Colour: brightness, contrast, saturation, hue and greyscale as one affine map a view, or step by step.
+
+With luma Y = 0.299 R + 0.587 G + 0.114 B and chroma = pixel − Y, and the view's mean luma Ȳ:
+
+    luma′ = brightness · (contrast · Y + (1 − contrast) · Ȳ)
+    chroma′ = brightness · contrast · saturation · (chroma turned by hue in the YIQ plane)
+
+Brightness scales everything, contrast pivots on Ȳ, saturation and hue leave the luma alone, so the four commute: as
+matrices their order does not matter. Greyscale is saturation 0. The map ends in [0, 1] by one clamp, where torchvision
+clamps after each step. ``colour_steps`` is that other way, with exact HSV hue.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cache
+
+import torch
+from torch import Tensor
+
+LUMA = (0.299, 0.587, 0.114)
+_YIQ = ((0.299, 0.587, 0.114), (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.311135))
+
+
+@dataclass(frozen=True)
+class ColourFactors:
+    """``Colours`` as tensors (n,), beside the images."""
+
+    brightness: Tensor
+    contrast: Tensor
+    saturation: Tensor
+    hue: Tensor
+    order: Tensor  # (n, 4)
+    grey: Tensor
+
+    def part(self, block: slice) -> ColourFactors:
+        return ColourFactors(
+            self.brightness[block],
+            self.contrast[block],
+            self.saturation[block],
+            self.hue[block],
+            self.order[block],
+            self.grey[block],
+        )
+
+
+def colour_matrices(factors: ColourFactors, channels: int) -> tuple[Tensor, Tensor]:
+    """Matrices (n, c, c) and pivots (n,): the map is pixel → matrix · pixel + pivot · Ȳ, see ``mean_luma``.
+
+    With one channel only brightness and contrast act.
+    """
+    gain = factors.brightness * factors.contrast
+    pivot = factors.brightness * (1.0 - factors.contrast)
+    if channels == 1:
+        return gain[:, None, None], pivot
+    saturation = torch.where(factors.grey, 0.0, gain * factors.saturation)
+    angle = 2.0 * math.pi * factors.hue
+    weights = torch.stack([gain, saturation * torch.cos(angle), saturation * torch.sin(angle)], dim=1)
+    return (weights @ _bases().to(weights)).view(-1, 3, 3), pivot
+
+
+def mean_luma(pixels: Tensor) -> Tensor:
+    """Ȳ of images (n, c, pixels): (n,)."""
+    means = pixels.mean(dim=2)
+    return means[:, 0] if means.shape[1] == 1 else means @ means.new_tensor(LUMA)
+
+
+def colour_steps(images: Tensor, factors: ColourFactors) -> Tensor:
+    """The four operations on images (n, c, h, w) in [0, 1], in each image's order, clamped after each; then grey."""
+    images = images.clone()
+    operations = (_brightness, _contrast, _saturation, _hue)
+    amounts = (factors.brightness, factors.contrast, factors.saturation, factors.hue)
+    for step in range(len(operations)):
+        for number, (operation, amount) in enumerate(zip(operations, amounts, strict=True)):
+            chosen = (factors.order[:, step] == number).nonzero()[:, 0]
+            if len(chosen) and (images.shape[1] == 3 or number < 2):
+                images[chosen] = operation(images[chosen], amount[chosen][:, None, None, None]).clamp_(0.0, 1.0)
+    if images.shape[1] == 3:
+        chosen = factors.grey.nonzero()[:, 0]
+        images[chosen] = _luma(images[chosen]).expand(-1, 3, -1, -1)
+    return images
+
+
+def rgb_to_hsv(images: Tensor) -> Tensor:
+    """Hue (in turns), saturation, value of images (n, 3, h, w) in [0, 1]; hue and saturation are 0 for greys."""
+    red, green, blue = images.unbind(dim=1)
+    value = images.amax(dim=1)
+    spread = value - images.amin(dim=1)
+    safe = torch.where(spread > 0, spread, torch.ones_like(spread))
+    sector = torch.where(
+        value == red,
+        (green - blue) / safe,
+        torch.where(value == green, 2.0 + (blue - red) / safe, 4.0 + (red - green) / safe),
+    )
+    hue = torch.where(spread > 0, sector / 6.0, torch.zeros_like(sector)) % 1.0
+    return torch.stack([hue, spread / torch.where(value > 0, value, torch.ones_like(value)), value], dim=1)
+
+
+def hsv_to_rgb(images: Tensor) -> Tensor:
+    """The inverse of ``rgb_to_hsv``: channel = v − v·s·max(0, min(k, 4 − k, 1)), k = (n + 6·hue) mod 6, n = 5, 3, 1."""
+    hue, saturation, value = images.unbind(dim=1)
+    shift = torch.tensor([5.0, 3.0, 1.0], dtype=images.dtype, device=images.device)[:, None, None]
+    k = (shift + 6.0 * hue[:, None]) % 6.0
+    dip = torch.minimum(k, 4.0 - k).clamp(0.0, 1.0)
+    return value[:, None] * (1.0 - saturation[:, None] * dip)
+
+
+@cache
+def _bases() -> Tensor:
+    """(3, 9): the flattened matrices onto luma, onto chroma, and onto chroma turned a quarter in the YIQ plane."""
+    to_yiq = torch.tensor(_YIQ, dtype=torch.float64)
+    turn = torch.tensor([[0.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, -1.0, 0.0]], dtype=torch.float64)  # red towards yellow
+    luma = torch.tensor(LUMA, dtype=torch.float64).expand(3, 3)
+    quarter = torch.linalg.solve(to_yiq, turn @ to_yiq)
+    return torch.stack([luma, torch.eye(3, dtype=torch.float64) - luma, quarter]).flatten(1)
+
+
+def _luma(images: Tensor) -> Tensor:
+    if images.shape[1] == 1:
+        return images
+    weights = torch.tensor(LUMA, dtype=images.dtype, device=images.device)
+    return torch.einsum("nchw,c->nhw", images, weights)[:, None]
+
+
+def _brightness(images: Tensor, factor: Tensor) -> Tensor:
+    return images * factor
+
+
+def _contrast(images: Tensor, factor: Tensor) -> Tensor:
+    return factor * images + (1.0 - factor) * _luma(images).mean(dim=(1, 2, 3), keepdim=True)
+
+
+def _saturation(images: Tensor, factor: Tensor) -> Tensor:
+    return factor * images + (1.0 - factor) * _luma(images)
+
+
+def _hue(images: Tensor, turns: Tensor) -> Tensor:
+    hsv = rgb_to_hsv(images)
+    hsv[:, 0] = (hsv[:, 0] + turns[:, 0]) % 1.0
+    return hsv_to_rgb(hsv)

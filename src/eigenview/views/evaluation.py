@@ -1,0 +1,127 @@
+"""The fixed view for evaluation: shorter side resized, centre cropped, normalised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenview.errors import SettingError, ShapeError
+from eigenview.views.augment import check_images
+from eigenview.views.photos import REDUCTIONS, Photo, Pixels, check_pixels, resize
+from eigenview.views.presets import (
+    CIFAR_MEAN,
+    CIFAR_STD,
+    IMAGENET_MEAN,
+    IMAGENET_STD,
+    KERNEL_CIFAR_MEAN,
+    KERNEL_CIFAR_STD,
+    KERNEL_STL_MEAN,
+    KERNEL_STL_STD,
+    WANG_ISOLA_MEAN,
+    WANG_ISOLA_STD,
+)
+from eigenview.views.recipe import Interpolation, Recipe, check_interpolation, check_statistics
+from eigenview.views.resample import Span, resample, resampling_matrix
+from eigenview.views.work import normalised_limits
+
+
+@dataclass(frozen=True)
+class CentreView:
+    """Resize the shorter side to ``resize`` pixels, keep the central ``size`` × ``size``, normalise.
+
+    Array sets: ``view(images)`` with uint8 images (n, c, h, w). Photos: ``view.prepare(photo, epoch, index)`` in a
+    worker gives one uint8 (size, size, c) array, and ``view.finish(crops)`` normalises a batch of them.
+    """
+
+    resize: int
+    size: int
+    mean: tuple[float, ...] = (0.0, 0.0, 0.0)
+    std: tuple[float, ...] = (1.0, 1.0, 1.0)
+    interpolation: Interpolation = "bilinear"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.size <= self.resize:
+            raise SettingError(f"a centre view needs 1 <= size <= resize; got size {self.size}, resize {self.resize}")
+        check_statistics(self.mean, self.std)
+        check_interpolation(self.interpolation)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """(n, c, size, size) normalised float32, by two matrix products for the whole batch."""
+        check_images(images)
+        height, width = images.shape[2:]
+        pixels = images.to(torch.float32)
+        tall, wide = self._resized(height, width)
+        if (tall, wide) != (self.size, self.size) or (height, width) != (tall, wide):
+            rows, columns = (
+                resampling_matrix(self._span(length, resized, pixels), length, self.interpolation)
+                for length, resized in ((height, tall), (width, wide))
+            )
+            count = len(images)
+            pixels = resample(pixels, rows.expand(count, -1, -1), columns.expand(count, -1, -1)).clamp_(0.0, 255.0)
+        return self._normalise(pixels)
+
+    def prepare(self, photo: Photo, epoch: int, index: int) -> tuple[Pixels]:
+        """The central crop of a photo, uint8 (size, size, c); ``epoch`` and ``index`` change nothing."""
+        width, height = photo.size
+        spare = min(width, height) / self.resize
+        pixels = check_pixels(photo.pixels(reduce=next((factor for factor in REDUCTIONS if factor <= spare), 1)))
+        tall, wide = self._resized(height, width)
+        resized = resize(pixels, tall, wide, self.interpolation)
+        top, left = _centred(tall, self.size), _centred(wide, self.size)
+        return (np.ascontiguousarray(resized[top : top + self.size, left : left + self.size]),)
+
+    def finish(self, crops: Sequence[Tensor]) -> Tensor:
+        """Normalise a batch that ``prepare`` cut: one uint8 tensor (n, c, size, size) → the same in float32."""
+        if len(crops) != 1 or crops[0].shape[2:] != (self.size, self.size):
+            arrived = [tuple(part.shape) for part in crops]
+            raise ShapeError(f"one uint8 tensor (n, c, {self.size}, {self.size}) is needed; got {arrived}")
+        check_images(crops[0])
+        return self._normalise(crops[0].to(torch.float32, memory_format=torch.contiguous_format))
+
+    def _resized(self, height: int, width: int) -> tuple[int, int]:
+        """Height and width with the shorter at ``resize``; the longer is rounded down, as torchvision does."""
+        short = min(height, width)
+        return self.resize * height // short, self.resize * width // short
+
+    def _span(self, length: int, resized: int, like: Tensor) -> Span:
+        """The central ``size`` of ``resized`` pixels; unlike a random crop it sees beyond its edge."""
+        step = length / resized
+        start = _centred(resized, self.size) * step
+        start_at, step_by, low, high = like.new_tensor([start, step, 0.0, float(length)]).unsqueeze(1)
+        return Span(start_at, step_by, low, high, self.size)
+
+    def _normalise(self, pixels: Tensor) -> Tensor:
+        black, white = normalised_limits(self.mean, self.std, pixels.shape[1])
+        low, high = pixels.new_tensor(black)[:, None, None], pixels.new_tensor(white)[:, None, None]
+        return pixels.mul_((high - low) / 255.0).add_(low)
+
+
+def centre_view(recipe: Recipe) -> CentreView:
+    """The evaluation view that fits a recipe: its first size and statistics, resized to 8/7 of it from 64 pixels on.
+
+    8/7 is ImageNet's 256 for 224; smaller images are too small to give pixels away, and keep theirs.
+    """
+    size = recipe.crops[0].size
+    margin = round(size * 8 / 7) if size >= 64 else size
+    return CentreView(margin, size, recipe.mean, recipe.std, recipe.interpolation)
+
+
+def _centred(length: int, size: int) -> int:
+    return round((length - size) / 2)
+
+
+EVALUATIONS: dict[str, CentreView] = {
+    "imagenet": CentreView(256, 224, IMAGENET_MEAN, IMAGENET_STD),
+    "random-walk-cifar": CentreView(36, 32, CIFAR_MEAN, CIFAR_STD),
+    "spectral-cifar": CentreView(40, 32, IMAGENET_MEAN, IMAGENET_STD),
+    "spectral-tiny-imagenet": CentreView(74, 64, IMAGENET_MEAN, IMAGENET_STD),
+    "kernel-infonce-cifar": CentreView(35, 32, KERNEL_CIFAR_MEAN, KERNEL_CIFAR_STD),  # resize 1.1 × size
+    "kernel-infonce-tiny-imagenet": CentreView(70, 64, IMAGENET_MEAN, IMAGENET_STD),
+    "kernel-infonce-imagenet": CentreView(246, 224, IMAGENET_MEAN, IMAGENET_STD),
+    "kernel-infonce-stl": CentreView(105, 96, KERNEL_STL_MEAN, KERNEL_STL_STD),
+    "wang-isola-stl": CentreView(70, 64, WANG_ISOLA_MEAN, WANG_ISOLA_STD),
+}

@@ -1,0 +1,101 @@
+"""A picture of what the encoder sees: each row an original and its views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image, ImageDraw
+from torch import Tensor
+
+from eigenview.errors import ShapeError
+from eigenview.views.augment import ViewBatch, Views
+from eigenview.views.photos import Cropper, Photo, Pixels
+from eigenview.views.recipe import Recipe
+from eigenview.views.work import normalised_limits
+
+_GAP, _HEADER, _MARGIN, _INK, _PAPER = 4, 16, 56, (40, 40, 40), (255, 255, 255)
+
+
+def show(
+    images: Tensor | Sequence[Photo],
+    recipe: Recipe,
+    path: str | Path,
+    *,
+    seed: int = 0,
+    epoch: int = 0,
+    indices: Sequence[int] | None = None,
+    cell: int = 112,
+) -> Path:
+    """Write a PNG grid: a row for each image, the original first, then its views, as ``Views`` gives them.
+
+    ``images`` is a uint8 batch (n, c, h, w) or a sequence of photos; ``indices`` are the items' numbers (0, 1, … if not
+    given). Views smaller than ``cell`` pixels are enlarged without smoothing, so that pixels stay visible; larger ones
+    are shrunk. Colours are the encoder's, with the normalisation undone.
+    """
+    if len(images) == 0:
+        raise ShapeError("show needs at least one image; got none")
+    numbers = list(range(len(images))) if indices is None else list(indices)
+    views = Views(recipe, seed=seed)
+    if isinstance(images, Tensor):
+        batch = views(images, numbers, epoch=epoch)
+        originals = [_as_picture(image) for image in images.cpu().permute(0, 2, 3, 1).numpy()]
+    else:
+        cropper = Cropper(recipe, seed=seed)
+        cuts = [cropper(photo, epoch, number) for photo, number in zip(images, numbers, strict=True)]
+        stacked = [torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2) for crops in zip(*cuts, strict=True)]
+        batch = views.finish(stacked, numbers, epoch=epoch)
+        originals = [_as_picture(photo.pixels(reduce=1)) for photo in images]
+    rows = [[original, *parts] for original, parts in zip(originals, _view_pictures(batch, recipe), strict=True)]
+    titles = ["original", *(f"view {view}, {part.shape[-1]}px" for view, part in enumerate(batch.views))]
+    path = Path(path)
+    _grid(rows, titles, [f"item {number}" for number in numbers], cell).save(path, format="PNG")
+    return path
+
+
+def view_pixels(batch: ViewBatch, recipe: Recipe) -> list[Pixels]:
+    """Each view of a batch as uint8 (n, h, w, c), the normalisation undone."""
+    found = []
+    for view in batch.views:
+        black, white = normalised_limits(recipe.mean, recipe.std, view.shape[1])
+        low, high = (torch.tensor(limit)[:, None, None] for limit in (black, white))
+        values = (view.detach().cpu() - low) / (high - low) * 255.0
+        found.append(values.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).numpy())
+    return found
+
+
+def _view_pictures(batch: ViewBatch, recipe: Recipe) -> list[list[Image.Image]]:
+    """For each image the pictures of its views."""
+    pixels = view_pixels(batch, recipe)
+    return [[_as_picture(view[row]) for view in pixels] for row in range(batch.images)]
+
+
+def _as_picture(pixels: NDArray[np.uint8]) -> Image.Image:
+    return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")
+
+
+def _grid(rows: list[list[Image.Image]], titles: list[str], labels: list[str], cell: int) -> Image.Image:
+    step = cell + _GAP
+    sheet = Image.new("RGB", (_MARGIN + step * len(titles), _HEADER + step * len(rows)), _PAPER)
+    pen = ImageDraw.Draw(sheet)
+    for column, title in enumerate(titles):
+        pen.text((_MARGIN + column * step, 2), title, fill=_INK)
+    for row, (label, pictures) in enumerate(zip(labels, rows, strict=True)):
+        pen.text((2, _HEADER + row * step + cell // 2 - 6), label, fill=_INK)
+        for column, picture in enumerate(pictures):
+            fitted = _fit(picture, cell)
+            corner = (
+                _MARGIN + column * step + (cell - fitted.width) // 2,
+                _HEADER + row * step + (cell - fitted.height) // 2,
+            )
+            sheet.paste(fitted, corner)
+    return sheet
+
+
+def _fit(picture: Image.Image, cell: int) -> Image.Image:
+    factor = cell / max(picture.size)
+    size = (max(1, round(picture.width * factor)), max(1, round(picture.height * factor)))
+    return picture.resize(size, Image.Resampling.NEAREST if factor >= 1 else Image.Resampling.LANCZOS)

@@ -1,0 +1,134 @@
+"""What is done to one view of a batch: drawn once for all its images, applied a block of images at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eigenview.views.colour import ColourFactors, colour_matrices, colour_steps, mean_luma
+from eigenview.views.draw import Keys
+from eigenview.views.parameters import Colours, draw_boxes, draw_colours, draw_sigmas, draw_turns
+from eigenview.views.recipe import Crop, Recipe
+from eigenview.views.resample import blur, blur_matrix, crop_span, resample, resampling_matrix, turn
+
+
+class CropWork:
+    """Crop, flip, resize and blur by two matrix products: float (m, c, h, w) → (m, c, size, size)."""
+
+    def __init__(self, recipe: Recipe, crop: Crop, keys: Keys, images: Tensor) -> None:
+        self.recipe = recipe
+        self.height, self.width = images.shape[2:]
+        boxes = draw_boxes(crop, recipe, keys, width=self.width, height=self.height)
+        numbers = np.stack([boxes.left, boxes.width, boxes.top, boxes.height]).astype(np.float32)
+        left, width, top, height = torch.from_numpy(numbers).to(images.device)
+        self.rows = crop_span(top, height, crop.size)
+        self.columns = crop_span(left, width, crop.size, torch.from_numpy(boxes.flip).to(images.device))
+        self.blurring = BlurWork(recipe, crop, keys, images)
+
+    def __call__(self, pixels: Tensor, block: slice) -> Tensor:
+        rows = resampling_matrix(self.rows.part(block), self.height, self.recipe.interpolation)
+        columns = resampling_matrix(self.columns.part(block), self.width, self.recipe.interpolation)
+        chosen, matrix = self.blurring.matrices(block)
+        if len(chosen):
+            rows[chosen] = matrix @ rows[chosen]
+            columns[chosen] = matrix @ columns[chosen]
+        return resample(pixels, rows, columns)
+
+
+class BlurWork:
+    """Gaussian blur of the views that are to have one: float (m, c, size, size) → the same."""
+
+    def __init__(self, recipe: Recipe, crop: Crop, keys: Keys, images: Tensor) -> None:
+        self.size, self.radius = crop.size, 0 if recipe.blur is None else recipe.blur.radius(crop.size)
+        sigmas = np.zeros(len(images)) if recipe.blur is None else draw_sigmas(recipe.blur, keys)
+        self.sigmas = sigmas.astype(np.float32)
+        self.device = images.device
+
+    def matrices(self, block: slice) -> tuple[Tensor, Tensor]:
+        """Which views of the block are blurred (k,), and their blur matrices (k, size, size)."""
+        sigmas = self.sigmas[block]
+        chosen = sigmas.nonzero()[0] if self.radius else np.zeros(0, dtype=np.int64)
+        drawn = torch.from_numpy(sigmas[chosen]).to(self.device)
+        matrix = blur_matrix(drawn, self.size, self.radius) if len(chosen) else drawn
+        return torch.from_numpy(chosen).to(self.device), matrix
+
+    def __call__(self, pixels: Tensor, block: slice) -> Tensor:
+        chosen, matrix = self.matrices(block)
+        if len(chosen) == len(pixels):
+            return blur(pixels, matrix, self.radius)
+        if len(chosen):
+            pixels[chosen] = blur(pixels[chosen], matrix, self.radius)
+        return pixels
+
+
+class FinishWork:
+    """Turn, colour, normalise, clamp and solarise: float (m, c, s, s) with values 0 to 255 → ``out``."""
+
+    def __init__(self, recipe: Recipe, keys: Keys, images: Tensor) -> None:
+        self.recipe, self.keys, self.channels = recipe, keys, images.shape[1]
+        colours = draw_colours(recipe, keys)
+        self.factors = _factors(colours, images.device)
+        self.solarised = torch.from_numpy(colours.solarise)
+        self.black, self.white = normalised_limits(recipe.mean, recipe.std, self.channels)
+        black, white = (torch.tensor(limit, device=images.device)[:, None] for limit in (self.black, self.white))
+        self.scale, self.shift = white - black, black
+        matrix, self.pivot = colour_matrices(self.factors, self.channels)
+        self.matrix = matrix * (self.scale / 255.0)
+
+    def __call__(self, pixels: Tensor, block: slice, *, out: Tensor) -> None:
+        if self.recipe.affine is not None:
+            turns = draw_turns(self.recipe.affine, self.keys[block])
+            names = [field.name for field in fields(turns)]
+            pixels = turn(pixels, **{name: torch.from_numpy(getattr(turns, name)).to(pixels) for name in names})
+        if self.recipe.colour == "steps":
+            out.copy_(colour_steps(pixels / 255.0, self.factors.part(block)))
+            out.flatten(2).mul_(self.scale).add_(self.shift)
+        else:
+            self._by_matrix(pixels.flatten(2), block, out.flatten(2))
+        solarise_(out, self.solarised[block], self.black, self.white)
+
+    def _by_matrix(self, pixels: Tensor, block: slice, out: Tensor) -> None:
+        """The colour map with the normalisation folded in, then one clamp: both work on (m, c, s · s)."""
+        luma = (self.pivot[block] * mean_luma(pixels) / 255.0)[:, None, None]
+        torch.baddbmm(luma * self.scale + self.shift, self.matrix[block], pixels, out=out)
+        for channel, (low, high) in enumerate(zip(self.black, self.white, strict=True)):
+            out[:, channel].clamp_(low, high)  # channel by channel: bounds that are numbers clamp several times as fast
+
+
+def solarise_(views: Tensor, chosen: Tensor, black: Sequence[float], white: Sequence[float]) -> None:
+    """Invert the brighter half, value → 1 − value where value ≥ ½, of chosen views, in normalised values, in place."""
+    if not chosen.any():
+        return
+    numbers = chosen.nonzero()[:, 0].to(views.device)
+    total = views.new_tensor([low + high for low, high in zip(black, white, strict=True)])[:, None, None]
+    part = views[numbers]
+    views[numbers] = torch.where(part >= total / 2, total - part, part)
+
+
+def normalised_limits(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple[list[float], list[float]]:
+    """What 0 and 1 become in each channel. One channel under three statistics takes their average; one serves three."""
+    if channels == 1 and len(mean) == 3:
+        mean, std = [sum(mean) / 3], [sum(std) / 3]
+    elif channels == 3 and len(mean) == 1:
+        mean, std = list(mean) * 3, list(std) * 3
+    pairs = list(zip(mean, std, strict=True))
+    return [(0.0 - m) / s for m, s in pairs], [(1.0 - m) / s for m, s in pairs]
+
+
+def _factors(colours: Colours, device: torch.device) -> ColourFactors:
+    def numbers(values: NDArray[np.float64]) -> Tensor:
+        return torch.from_numpy(values.astype(np.float32)).to(device)
+
+    return ColourFactors(
+        brightness=numbers(colours.brightness),
+        contrast=numbers(colours.contrast),
+        saturation=numbers(colours.saturation),
+        hue=numbers(colours.hue),
+        order=torch.from_numpy(colours.order).to(device),
+        grey=torch.from_numpy(colours.grey).to(device),
+    )
