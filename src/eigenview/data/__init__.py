@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from eigenview.data.arrays import ArraySource
-from eigenview.data.batch import Batch, Failure
+from eigenview.data.batch import Batch
 from eigenview.data.decode import EncodedImage, LazyImage, PixelImage, UnreadableImage
+from eigenview.data.failures import Failure
 from eigenview.data.folder import FolderSource
+from eigenview.data.listing import ListSource
 from eigenview.data.loader import Loader, LoaderState
 from eigenview.data.resize import Resize
+from eigenview.data.shards import ShardSource
 from eigenview.data.source import BatchSource, Item, Source, SourceInfo, StreamSource, subset
+from eigenview.data.stream import StreamLoader, StreamState
+from eigenview.data.tables import TableSource
 
 __all__ = [
     "ArraySource",
@@ -19,13 +24,18 @@ __all__ = [
     "FolderSource",
     "Item",
     "LazyImage",
+    "ListSource",
     "Loader",
     "LoaderState",
     "PixelImage",
     "Resize",
+    "ShardSource",
     "Source",
     "SourceInfo",
+    "StreamLoader",
     "StreamSource",
+    "StreamState",
+    "TableSource",
     "UnreadableImage",
     "subset",
 ]

@@ -9,16 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eigenview.data.failures import Failure
 from eigenview.data.modes import Pixels
 from eigenview.errors import DataError
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An item that could not be used, and why."""
-
-    name: str
-    reason: str
 
 
 @dataclass(frozen=True)

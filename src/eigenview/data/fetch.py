@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from eigenview.data.batch import Batch, Failure, stack_pixels
+from eigenview.data.batch import Batch, stack_pixels
 from eigenview.data.decode import LazyImage, UnreadableImage
+from eigenview.data.failures import Failure
 from eigenview.data.modes import Pixels
 from eigenview.data.order import Indices, substitutes
 from eigenview.data.source import NO_LABEL, BatchSource, Depth, Source

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from torch.utils.data import DataLoader
 
-from eigenview.data.batch import Batch, Failure
+from eigenview.data.batch import Batch
+from eigenview.data.failures import FailureLog
 from eigenview.data.fetch import Crash, Fetcher, Prepare, Request
 from eigenview.data.order import Plan, share_of
 from eigenview.data.source import BatchSource, Source
+from eigenview.data.workers import results, start_workers, worker_count
 from eigenview.distributed import Group, rank, world_size
-from eigenview.errors import DataError, EigenviewError, SettingError
-
-MOST_WORKERS = 16
-PREFETCH = 2  # batches in waiting per worker
+from eigenview.errors import SettingError
 
 
 @dataclass(frozen=True)
@@ -74,8 +70,7 @@ class Loader:
             )
         decodes = prepare is not None or not isinstance(source, BatchSource)
         self.workers = worker_count(workers, processes=self._world) if decodes or workers != "auto" else 0
-        self.unreadable: dict[str, str] = {}
-        self._log = None if log is None else Path(log)
+        self._failures = FailureLog(log)
         self._fetcher = Fetcher(source, prepare=prepare, seed=seed, replaces=unreadable == "replace")
         self._requests = _Requests()
         self._machine: DataLoader[Batch | Crash] | None = None
@@ -89,6 +84,11 @@ class Loader:
     @property
     def epoch(self) -> int:
         return self._epoch
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The items that could not be read so far, by name, and why."""
+        return self._failures.reasons
 
     def set_epoch(self, epoch: int) -> None:
         """What the next iteration shuffles by. A restored position is kept when it lies in this epoch."""
@@ -118,7 +118,7 @@ class Loader:
         self._step = first
         self._requests.waiting = self._planned(first)
         for batch in self._batches():
-            self._note(batch.unreadable)
+            self._failures.note(batch.unreadable)
             self._step += 1
             yield batch
 
@@ -133,23 +133,12 @@ class Loader:
             yield from map(self._fetcher.fetch, self._requests)
             return
         if self._machine is None:
-            self._machine = start_workers(self._fetcher, self._requests, self.workers)
-        iterator = iter(self._machine)
-        while True:
-            try:
-                result = next(iterator)
-            except StopIteration:
-                return
-            except RuntimeError as error:
-                self._machine = None
-                raise worker_death(error) from error
-            yield delivered(result)
-
-    def _note(self, failures: tuple[Failure, ...]) -> None:
-        for failure in failures:
-            if failure.name not in self.unreadable:
-                self.unreadable[failure.name] = failure.reason
-                append_failure(self._log, failure)
+            self._machine = start_workers(self._fetcher, self.workers, requests=self._requests, persistent=True)
+        try:
+            yield from results(self._machine)
+        except Exception:
+            self._machine = None  # ends its workers; the next iteration starts new ones
+            raise
 
 
 class _Requests:
@@ -160,57 +149,3 @@ class _Requests:
 
     def __iter__(self) -> Iterator[Request]:
         return self.waiting
-
-
-def worker_count(workers: int | str, *, processes: int = 1) -> int:
-    """ "auto" is one worker per core this process may use, shared among the processes of this machine."""
-    if workers == "auto":
-        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
-        return max(1, min(MOST_WORKERS, cores // max(1, here)))
-    if not isinstance(workers, int) or workers < 0:
-        raise SettingError(f"workers is 'auto' or a number from 0; got {workers!r}")
-    return workers
-
-
-def start_workers(dataset: Fetcher, requests: _Requests, workers: int) -> DataLoader[Batch | Crash]:
-    return DataLoader(
-        dataset,
-        batch_size=None,
-        sampler=requests,  # any iterable of what __getitem__ takes
-        num_workers=workers,
-        collate_fn=unchanged,  # type: ignore[arg-type]  # without batching it gets the item itself
-        pin_memory=torch.cuda.is_available(),
-        prefetch_factor=PREFETCH,
-        persistent_workers=True,
-        generator=torch.Generator(),  # its own: the global one must not depend on how often an epoch starts
-    )
-
-
-def unchanged(result: Batch | Crash) -> Batch | Crash:
-    return result
-
-
-def delivered(result: Batch | Crash) -> Batch:
-    if isinstance(result, Batch):
-        return result
-    if result.error is not None:
-        raise result.error
-    raise RuntimeError(result.text)
-
-
-def worker_death(error: RuntimeError) -> Exception:
-    """A worker that was killed, in words; any other error unchanged."""
-    if isinstance(error, EigenviewError) or "DataLoader worker" not in str(error):
-        return error
-    return DataError(
-        f"a data worker died ({str(error).splitlines()[0]}); most often memory or /dev/shm ran out: "
-        "use fewer workers or smaller batches, or workers=0 to see the cause"
-    )
-
-
-def append_failure(log: Path | None, failure: Failure) -> None:
-    """One JSON line per file; appended in one write, so that processes may share the log."""
-    if log is not None:
-        with log.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(failure), ensure_ascii=False) + "\n")

@@ -1,0 +1,88 @@
+"""Which column is which: by the name the user gives, or by the names that data sets commonly use."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from eigenview.data.source import NO_LABEL, Labels
+from eigenview.errors import DataError
+
+COMMON_NAMES = {
+    "image": ("image", "img", "path", "file_name", "filename", "file", "filepath", "image_path", "jpg", "png", "bytes"),
+    "label": ("label", "labels", "fine_label", "class", "target"),
+    "captions": ("captions", "caption", "text", "texts", "sentences", "caption_text"),
+    "depth": ("depth", "depth_map"),
+}
+
+
+def find_column(role: str, named: str | None, present: Sequence[str], place: str) -> str | None:
+    """The column for ``role``: the one named, or the first common name that is present, or None."""
+    if named is None:
+        return next((name for name in COMMON_NAMES[role] if name in present), None)
+    if named not in present:
+        raise DataError(f"{place} has no column {named!r} for the {role}; it has {', '.join(present)}")
+    return named
+
+
+def need_column(role: str, named: str | None, present: Sequence[str], place: str) -> str:
+    found = find_column(role, named, present, place)
+    if found is None:
+        raise DataError(
+            f"{place} has no {role} column (looked for {', '.join(COMMON_NAMES[role])}); "
+            f"it has {', '.join(present) or 'no columns at all'}: name the right one with {role}="
+        )
+    return found
+
+
+def numbered_labels(values: Sequence[str | int | float | None], place: str) -> tuple[tuple[str, ...] | None, Labels]:
+    """Labels as numbers. Whole numbers stay what they are; if any is a word, all are names, numbered in sorted order.
+
+    None and the empty string mean no label.
+    """
+    kept = [None if value is None or value == "" else value for value in values]
+    if all(value is None or _is_whole(value) for value in kept):
+        numbers = np.array([NO_LABEL if value is None else int(value) for value in kept], dtype=np.int64)
+        if numbers.size and numbers.min() < NO_LABEL:
+            raise DataError(f"labels must be at least 0 (or empty for none); {place} has {numbers.min()}")
+        return None, numbers
+    names = sorted({str(value) for value in kept if value is not None})
+    places = {name: number for number, name in enumerate(names)}
+    return tuple(names), np.array([NO_LABEL if value is None else places[str(value)] for value in kept], dtype=np.int64)
+
+
+def class_names(metadata: Mapping[bytes, bytes] | None, label: str) -> tuple[str, ...] | None:
+    """Class names from a Parquet schema's metadata: a JSON list ``classes``, or Hugging Face's ``ClassLabel``."""
+    if not metadata:
+        return None
+    try:
+        if b"classes" in metadata:
+            return _names(json.loads(metadata[b"classes"]))
+        if b"huggingface" in metadata:
+            feature = json.loads(metadata[b"huggingface"])["info"]["features"].get(label, {})
+            return _names(feature.get("names"))
+    except (ValueError, KeyError, TypeError, AttributeError):  # metadata is a courtesy: without it, numbers do
+        return None
+    return None
+
+
+def as_captions(value: object) -> tuple[str, ...]:
+    """One string or a list of them; None and blanks are left out."""
+    if value is None:
+        return ()
+    several = value if isinstance(value, (list, tuple)) else [value]
+    return tuple(str(text).strip() for text in several if text is not None and str(text).strip())
+
+
+def _is_whole(value: str | int | float) -> bool:
+    if isinstance(value, str):
+        return value.strip().removeprefix("-").isdecimal()
+    return not isinstance(value, bool) and float(value).is_integer()
+
+
+def _names(found: object) -> tuple[str, ...] | None:
+    if isinstance(found, list) and found and all(isinstance(name, str) for name in found):
+        return tuple(found)
+    return None

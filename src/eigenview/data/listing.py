@@ -1,0 +1,147 @@
+"""Lists of image files with captions and labels: CSV (or TSV) and JSON lines."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from eigenview.data.columns import COMMON_NAMES, as_captions, find_column, need_column, numbered_labels
+from eigenview.data.decode import EncodedImage, printable
+from eigenview.data.source import Labels, SourceInfo, Unannotated
+from eigenview.errors import DataError
+
+
+@dataclass
+class Entry:
+    path: str
+    captions: list[str] = field(default_factory=list)
+    label: str | int | float | None = None
+
+
+class ListSource(Unannotated):
+    """The images a .csv, .tsv or .jsonl file names, in its order; paths are relative to ``root``, or to the file.
+
+    A CSV has a header. Every column whose name begins with ``caption`` (or the one column named by ``captions``)
+    holds captions; in JSON lines a caption may be a string or a list. A path that comes again is the same image: its
+    captions are added, and its label must be the same. Labels are whole numbers or names.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        image: str | None = None,
+        label: str | None = None,
+        captions: str | None = None,
+        root: str | Path | None = None,
+        channels: int = 3,
+    ) -> None:
+        self.path = Path(path)
+        self.root = self.path.parent if root is None else Path(root)
+        self._channels = channels
+        entries = _merged(_rows(self.path), self.path, image=image, label=label, captions=captions)
+        if not entries:
+            raise DataError(f"{printable(path)} names no images")
+        self._paths = [entry.path for entry in entries]
+        self._captions = [tuple(entry.captions) for entry in entries]
+        self._classes: tuple[str, ...] | None = None
+        self._labels: Labels | None = None
+        if any(entry.label not in (None, "") for entry in entries):
+            self._classes, self._labels = numbered_labels([entry.label for entry in entries], printable(path))
+
+    @property
+    def labels(self) -> Labels | None:
+        return self._labels
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return self._classes
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def image(self, index: int) -> EncodedImage:
+        path = self._paths[index]
+        return EncodedImage.from_file(self.root / path, name=printable(path), channels=self._channels)
+
+    def captions(self, index: int) -> tuple[str, ...]:
+        return self._captions[index]
+
+    def describe(self) -> SourceInfo:
+        return SourceInfo(
+            kind="list",
+            place=printable(self.path),
+            count=len(self),
+            classes=self._classes,
+            is_labelled=self._labels is not None,
+            is_captioned=any(self._captions),
+        )
+
+
+Row = Mapping[str, object]
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Line numbers and rows; every problem with the file as one line."""
+    if not path.is_file():
+        raise DataError(f"no such file: {printable(path)}; is the path right?")
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            if path.suffix.lower() in (".csv", ".tsv"):
+                reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+                for row in reader:
+                    if None in row:
+                        raise DataError(f"{printable(path)}, line {reader.line_num}: more fields than the header names")
+                    yield reader.line_num, row
+                return
+            for number, line in enumerate(file, start=1):
+                if line.strip():
+                    found = json.loads(line)
+                    if not isinstance(found, dict):
+                        raise DataError(f"{printable(path)}, line {number}: each line must be a JSON object")
+                    yield number, found
+    except UnicodeDecodeError as error:
+        raise DataError(f"{printable(path)} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except csv.Error as error:
+        raise DataError(f"{printable(path)} is not a readable CSV file: {error}") from error
+    except json.JSONDecodeError as error:
+        raise DataError(f"{printable(path)}, line {number}: not JSON: {error.msg}") from error
+
+
+def _merged(
+    rows: Iterator[tuple[int, Row]], path: Path, *, image: str | None, label: str | None, captions: str | None
+) -> list[Entry]:
+    entries: dict[str, Entry] = {}
+    place = printable(path)
+    for number, row in rows:
+        present = list(row)
+        file = row[need_column("image", image, present, place)]
+        if not isinstance(file, str) or not file:
+            raise DataError(f"{place}, line {number}: the path of the image is missing")
+        entry = entries.setdefault(file, Entry(file))
+        for column in _caption_columns(captions, present, place):
+            entry.captions.extend(as_captions(row[column]))
+        labels = find_column("label", label, present, place)
+        if labels is not None:
+            _set_label(entry, row[labels], f"{place}, line {number}")
+    return list(entries.values())
+
+
+def _caption_columns(named: str | None, present: list[str], place: str) -> list[str]:
+    if named is not None:
+        found = find_column("captions", named, present, place)
+        return [found] if found is not None else []
+    return [name for name in present if name.startswith("caption") or name in COMMON_NAMES["captions"]]
+
+
+def _set_label(entry: Entry, found: object, where: str) -> None:
+    if found is None or found == "":
+        return
+    if isinstance(found, bool) or not isinstance(found, (str, int, float)):
+        raise DataError(f"{where}: a label must be a whole number or a name; got {found!r}")
+    if entry.label not in (None, found):
+        raise DataError(f"{where}: {printable(entry.path)} has label {entry.label!r} above and {found!r} here")
+    entry.label = found

@@ -1,0 +1,243 @@
+"""Batches from a stream, such as shards: read in order by workers, each with its own share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import count, islice
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.utils.data import IterableDataset, get_worker_info
+
+from eigenview.data.batch import Batch, stack_pixels
+from eigenview.data.decode import UnreadableImage
+from eigenview.data.failures import Failure, FailureLog
+from eigenview.data.fetch import Crash, Prepare, PrepareFailed, Row, label_tensor, prepared
+from eigenview.data.order import share_of
+from eigenview.data.source import Item, Share, StreamSource
+from eigenview.data.workers import results, start_workers, worker_count
+from eigenview.distributed import Group, rank, world_size
+from eigenview.errors import DataError, EigenviewError, SettingError
+
+EMPTY_BATCHES = 20
+LAP = 1_000_003  # added to the epoch each time a share is read again within one epoch
+
+
+@dataclass(frozen=True)
+class StreamState:
+    """``step`` batches of ``epoch`` were handed out, for which ``drawn`` were taken from the workers."""
+
+    epoch: int
+    step: int
+    drawn: int
+    seed: int
+    batch_size: int
+    readers: int
+
+
+@dataclass(frozen=True)
+class Nothing:
+    """In the place of a batch: it is to be passed over (after a resume), or none of its images could be read."""
+
+    unreadable: tuple[Failure, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the readers of one epoch need to know."""
+
+    source: StreamSource
+    prepare: Prepare | None
+    seed: int
+    epoch: int
+    rows: int
+    rank: int
+    world: int
+    shuffle: bool
+    drop_last: bool
+    repeats: bool
+    passed_over: int  # batches already drawn before a resume
+
+
+class StreamLoader:
+    """Like ``Loader``, for sources that can only be read in order.
+
+    The order depends on (seed, epoch) and on the number of readers (workers × processes), which a resume must keep;
+    it replays the reading, but not the decoding. With ``steps_per_epoch`` every process gets that many batches,
+    reading its share again if need be: several processes need it, since their shares may differ in length. Without
+    it an epoch is one pass. Unreadable images are replaced by another one of their batch, and logged.
+    """
+
+    def __init__(
+        self,
+        source: StreamSource,
+        *,
+        batch_size: int,
+        seed: int,
+        prepare: Prepare | None = None,
+        workers: int | str = "auto",
+        shuffle: bool = True,
+        drop_last: bool = True,
+        steps_per_epoch: int | None = None,
+        log: str | Path | None = None,
+        group: Group = None,
+    ) -> None:
+        self._rank, self._world = rank(group), world_size(group)
+        if seed < 0 or batch_size < max(1, self._world):
+            raise SettingError(
+                f"seed must be at least 0 and batch_size at least one per process ({self._world}); "
+                f"got {seed} and {batch_size}"
+            )
+        if self._world > 1 and steps_per_epoch is None:
+            raise SettingError("several processes need steps_per_epoch: their shares of a stream may differ in length")
+        if steps_per_epoch is not None and steps_per_epoch < 1:
+            raise SettingError(f"steps_per_epoch must be at least 1; got {steps_per_epoch}")
+        self._source, self._prepare = source, prepare
+        self.batch_size, self.seed, self.steps_per_epoch = batch_size, seed, steps_per_epoch
+        self._shuffle, self._drop_last = shuffle, drop_last
+        self.workers = worker_count(workers, processes=self._world)
+        self._failures = FailureLog(log)
+        self._epoch = self._step = self._drawn = 0
+        self._resume_at: tuple[int, int] | None = None
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The items that could not be read so far, by name, and why."""
+        return self._failures.reasons
+
+    def set_epoch(self, epoch: int) -> None:
+        if epoch < 0:
+            raise SettingError(f"epoch must be at least 0; got {epoch}")
+        if epoch != self._epoch:
+            self._epoch, self._step, self._drawn, self._resume_at = epoch, 0, 0, None
+
+    def state(self) -> StreamState:
+        readers = self._world * max(1, self.workers)
+        return StreamState(self._epoch, self._step, self._drawn, self.seed, self.batch_size, readers)
+
+    def restore(self, state: StreamState) -> None:
+        mine = self.state()
+        if (state.seed, state.batch_size, state.readers) != (mine.seed, mine.batch_size, mine.readers):
+            raise SettingError(
+                "a position in a stream holds for the same seed, batch_size and readers (workers x processes); "
+                f"saved {state.seed}, {state.batch_size}, {state.readers}, "
+                f"here {mine.seed}, {mine.batch_size}, {mine.readers}"
+            )
+        self._epoch, self._step, self._drawn = state.epoch, state.step, state.drawn
+        self._resume_at = (state.step, state.drawn)
+
+    def __iter__(self) -> Iterator[Batch]:
+        self._step, passed_over = self._resume_at or (0, 0)
+        self._resume_at, self._drawn = None, 0
+        if self._step == self.steps_per_epoch:
+            return
+        empty = 0  # batches in a row without one readable image
+        for result in self._results(passed_over):
+            self._drawn += 1
+            if self._drawn <= passed_over:
+                continue
+            self._failures.note(result.unreadable)
+            empty = 0 if isinstance(result, Batch) else empty + 1
+            if empty >= EMPTY_BATCHES:
+                raise DataError(f"{empty} batches in a row hold no readable image; check the shards")
+            if isinstance(result, Batch):
+                self._step += 1
+                yield result
+                if self._step == self.steps_per_epoch:
+                    return
+
+    def _results(self, passed_over: int) -> Iterator[Batch | Nothing]:
+        rows = len(share_of(np.arange(self.batch_size), self._rank, self._world))
+        reader = _Reader(
+            Reading(
+                source=self._source,
+                prepare=self._prepare,
+                seed=self.seed,
+                epoch=self._epoch,
+                rows=rows,
+                rank=self._rank,
+                world=self._world,
+                shuffle=self._shuffle,
+                drop_last=self._drop_last,
+                repeats=self.steps_per_epoch is not None,
+                passed_over=passed_over,
+            )
+        )
+        return results(start_workers(reader, self.workers, persistent=False))
+
+
+class _Reader(IterableDataset[Batch | Nothing | Crash]):
+    """One worker's batches. Workers take turns, so its first batches are the ones a resume passes over."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    def __iter__(self) -> Iterator[Batch | Nothing | Crash]:
+        worker = get_worker_info()
+        number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        try:
+            yield from self._batches(number, workers)
+        except EigenviewError as error:
+            yield Crash(error, "")
+        except PrepareFailed as error:
+            yield Crash(None, str(error))
+
+    def _batches(self, number: int, workers: int) -> Iterator[Batch | Nothing]:
+        reading = self.reading
+        items = self._items(number + workers * reading.rank, workers * reading.world)
+        for turn in count():
+            drawn = list(islice(items, reading.rows))
+            if not drawn or (len(drawn) < reading.rows and reading.drop_last):
+                return
+            is_passed_over = turn * workers + number < reading.passed_over
+            yield Nothing() if is_passed_over else _assembled(drawn, reading)
+
+    def _items(self, number: int, readers: int) -> Iterator[Item | Exception]:
+        reading = self.reading
+        for lap in count():
+            share = Share(reading.seed, reading.epoch + LAP * lap, number, readers)
+            is_empty = True
+            for item in reading.source.items(share, shuffle=reading.shuffle):
+                is_empty = False
+                yield item
+            if not reading.repeats:
+                return
+            if is_empty:
+                raise DataError(f"reader {number} of {readers} has nothing to read: use fewer workers or more shards")
+
+
+def _assembled(drawn: list[Item | Exception], reading: Reading) -> Batch | Nothing:
+    """The readable items of a batch; each unreadable one is replaced by the next readable one after it."""
+    failures: list[Failure] = []
+    rows = [_row(item, reading, failures) for item in drawn]
+    readable = [place for place, row in enumerate(rows) if row is not None]
+    if not readable:
+        return Nothing(tuple(failures))
+    chosen = [next((place for place in readable if place >= wanted), readable[0]) for wanted in range(len(rows))]
+    kept = [(rows[place], drawn[place]) for place in chosen]
+    filled = [(row, item) for row, item in kept if row is not None and isinstance(item, Item)]
+    names = [row.name for row, _ in filled]
+    views = tuple(stack_pixels(arrays, names) for arrays in zip(*(row.arrays for row, _ in filled), strict=True))
+    batch = Batch(
+        index=torch.tensor([row.index for row, _ in filled]),
+        images=views[0] if reading.prepare is None else views,
+        label=label_tensor([item.label for _, item in filled]),
+        captions=tuple(item.captions for _, item in filled) if any(item.captions for _, item in filled) else None,
+    )
+    return replace(batch, unreadable=tuple(failures))
+
+
+def _row(item: Item | Exception, reading: Reading, failures: list[Failure]) -> Row | None:
+    try:
+        if isinstance(item, Exception):
+            raise item
+        return Row(item.index, item.image.name, prepared(item.image, reading.prepare, reading.epoch, item.index))
+    except UnreadableImage as error:
+        failures.append(Failure(error.name, error.reason))
+        return None

@@ -1,0 +1,90 @@
+"""Worker processes: how many, how they start, and how their troubles reach the main process in words."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from eigenview.data.fetch import Crash
+from eigenview.errors import DataError, EigenviewError, SettingError
+
+MOST_WORKERS = 16
+PREFETCH = 2  # batches in waiting per worker
+
+T = TypeVar("T")
+
+
+def worker_count(workers: int | str, *, processes: int = 1) -> int:
+    """ "auto" is one worker per core this process may use, shared among the processes of this machine."""
+    if workers == "auto":
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        here = int(os.environ.get("LOCAL_WORLD_SIZE", processes))
+        return max(1, min(MOST_WORKERS, cores // max(1, here)))
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 0:
+        raise SettingError(f"workers is 'auto' or a number from 0; got {workers!r}")
+    return workers
+
+
+def start_workers(
+    dataset: Dataset[T | Crash], workers: int, *, requests: Iterable[object] | None = None, persistent: bool
+) -> DataLoader[T | Crash]:
+    """PyTorch's worker machinery around a dataset that makes whole batches itself."""
+    with _more_workers_than_cores_allowed():
+        return DataLoader(
+            dataset,
+            batch_size=None,
+            sampler=requests,  # any iterable of what __getitem__ takes
+            num_workers=workers,
+            collate_fn=_unchanged,
+            pin_memory=torch.cuda.is_available(),
+            prefetch_factor=PREFETCH if workers else None,
+            persistent_workers=persistent,
+            generator=torch.Generator(),  # its own: the global one must not depend on how often an epoch starts
+        )
+
+
+def results(machine: DataLoader[T | Crash]) -> Iterator[T]:
+    """What the workers make, in order. Their exceptions are raised here; a worker that was killed is an error too."""
+    with _more_workers_than_cores_allowed():
+        iterator = iter(machine)
+    try:
+        while True:
+            try:
+                result = next(iterator)
+            except StopIteration:
+                return
+            except RuntimeError as error:
+                raise _death(error) from error
+            if isinstance(result, Crash):
+                raise result.error if result.error is not None else RuntimeError(result.text)
+            yield result
+    finally:
+        del iterator  # stops the workers now, not whenever a traceback that holds this frame is collected
+
+
+def _death(error: RuntimeError) -> Exception:
+    """A worker that was killed, in words; any other error unchanged."""
+    if isinstance(error, EigenviewError) or "DataLoader worker" not in str(error):
+        return error
+    return DataError(
+        f"a data worker died ({str(error).splitlines()[0]}); most often memory or /dev/shm ran out: "
+        "use fewer workers or smaller batches, or workers=0 to see the cause"
+    )
+
+
+def _unchanged(result: object) -> object:
+    return result
+
+
+@contextmanager
+def _more_workers_than_cores_allowed() -> Iterator[None]:
+    """Who asks for a number of workers gets it, without a warning."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="This DataLoader will create", category=UserWarning)
+        yield
