@@ -6,7 +6,7 @@ gradient that one process with all the rows would have computed.
 
 ``gather_rows`` and ``sum_over_processes`` together keep it. A loss that adds local terms by ``sum_over_processes``
 gets its W there; a loss computed redundantly from gathered rows gets it from the sum over processes in the backward
-of ``gather_rows``.
+of ``gather_rows``. One global sum must not feed another: each would bring its own W.
 """
 
 from __future__ import annotations

@@ -9,15 +9,17 @@ from torch import Tensor
 
 from eigenview.distributed import Group, any_process
 from eigenview.errors import DataError, EigenviewError, ShapeError
+from eigenview.graph.eager import eager
+from eigenview.graph.geometry import at_least_float32
 
 
 def prepared(embeddings: Tensor, *, normalize: bool) -> Tensor:
     """At least float32, and on the unit sphere if asked."""
-    if embeddings.dtype in (torch.float16, torch.bfloat16):
-        embeddings = embeddings.float()
+    embeddings = at_least_float32(embeddings)
     return torch.nn.functional.normalize(embeddings, dim=1) if normalize else embeddings
 
 
+@eager
 def check_embeddings(
     embeddings: Mapping[str, Tensor], *, normalize: bool, check_values: bool = True, group: Group = None
 ) -> None:

@@ -17,6 +17,7 @@ from eigenview.distributed import Group, gather_rows, max_over_processes, row_co
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.graph.blocks import Mask
 from eigenview.graph.checks import check_embeddings, check_enough_rows, prepared
+from eigenview.graph.eager import eager
 from eigenview.graph.edges import Graph
 from eigenview.graph.kernels import Kernel
 from eigenview.graph.targets import (
@@ -77,6 +78,7 @@ class Coupling:
         if self.block_size is not None and self.block_size < 1:
             raise SettingError(f"block_size must be at least 1; got {self.block_size}")
 
+    @eager
     def __call__(
         self,
         anchors: Tensor,
@@ -94,6 +96,7 @@ class Coupling:
             return terms.attraction + terms.repulsion
         return bound.distance_to_indicators()
 
+    @eager
     def terms(
         self,
         anchors: Tensor,
@@ -107,6 +110,28 @@ class Coupling:
         if self.divergence != "cross_entropy":
             raise SettingError(f"only cross_entropy falls into two terms; this coupling is {self.divergence}")
         return _Bound.of(self, anchors, candidates, target, extra, group).terms()
+
+
+@eager
+def log_partition(
+    embeddings: Tensor,
+    kernel: Kernel,
+    *,
+    normalize: bool = True,
+    check_values: bool = True,
+    block_size: int | None = None,
+    group: Group = None,
+) -> Tensor:
+    """log Σ_{i≠j} k(z_i, z_j) over the ordered pairs of ``embeddings`` (n, d): what the ``edges`` prior pushes with."""
+    alone = SameItem(torch.arange(len(embeddings), device=embeddings.device))  # no positives
+    spec = Coupling(kernel, prior="edges", normalize=normalize, check_values=check_values, block_size=block_size)
+    return _Bound.of(spec, embeddings, None, alone, None, group).log_partition_of_all()
+
+
+def log_sum_over_all(rows: Tensor, group: Group) -> Tensor:
+    """log Σ exp(rows) over all rows of all processes."""
+    highest = max_over_processes(rows.detach().max(), group)
+    return sum_over_processes((rows - highest).exp().sum(), group).log() + highest
 
 
 @dataclass(frozen=True)
@@ -167,7 +192,7 @@ class _Bound:
         if self.spec.prior == "edges":
             weight = sum_over_processes(row_weight.sum(), self.group)
             _require_positives(weight)
-            return Terms(-sum_over_processes(pull.sum(), self.group) / weight, self._log_partition_of_all())
+            return Terms(-sum_over_processes(pull.sum(), self.group) / weight, self.log_partition_of_all())
         if self.spec.prior == "bernoulli":
             push = self._over_partition("softplus_sum").sum()
         else:
@@ -210,10 +235,8 @@ class _Bound:
             )
         return total
 
-    def _log_partition_of_all(self) -> Tensor:
-        rows = self._over_partition("log_sum")
-        highest = max_over_processes(rows.detach().max(), self.group)
-        return sum_over_processes((rows - highest).exp().sum(), self.group).log() + highest
+    def log_partition_of_all(self) -> Tensor:
+        return log_sum_over_all(self._over_partition("log_sum"), self.group)
 
     def _scale(self, row_weight: Tensor) -> Tensor:
         """How many anchors have a positive, over all processes; 1 when the reduction is a sum."""

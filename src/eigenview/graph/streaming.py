@@ -10,30 +10,24 @@ visited: each serves its rows and its columns. That is two thirds of the matrix 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar, cast
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from eigenview.errors import EigenviewError
 from eigenview.graph.blocks import Block, Blocks, Mask, Similarities
+from eigenview.graph.eager import eager
 from eigenview.graph.kernels import Kernel
 
 Reduction = Literal["log_sum", "softplus_sum", "sum"]
 
 EDGES_AT_ONCE = 16_384
 
-Function = TypeVar("Function", bound=Callable[..., object])
 
-
-def _eager(function: Function) -> Function:
-    """Left alone by torch.compile: a loop over blocks gains nothing from tracing and would be unrolled."""
-    return cast(Function, torch.compiler.disable(function))  # type: ignore[no-untyped-call]
-
-
-@_eager
+@eager
 def reduce_rows(
     anchors: Tensor,
     candidates: Tensor | None,
@@ -55,7 +49,7 @@ def reduce_rows(
     return result
 
 
-@_eager
+@eager
 def edge_similarities(
     anchors: Tensor, candidates: Tensor | None, kernel: Kernel, edges: tuple[Tensor, Tensor]
 ) -> Tensor:

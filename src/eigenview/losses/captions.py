@@ -1,0 +1,140 @@
+"""Images and captions: couplings of a bipartite graph (Radford et al., 2021; Zhai et al., 2023)."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from eigenview.distributed import Group, row_counts, row_offset
+from eigenview.errors import ShapeError
+from eigenview.graph.coupling import Coupling
+from eigenview.graph.kernels import Cosine, Scalar
+from eigenview.graph.targets import SameItem, from_captions
+
+
+def clip(
+    image: Tensor,
+    text: Tensor,
+    *,
+    temperature: Scalar = 0.07,
+    image_ids: Tensor | None = None,
+    text_ids: Tensor | None = None,
+    normalize: bool = True,
+    check_values: bool = True,
+    group: Group = None,
+) -> Tensor:
+    """½·[H(image→text) + H(text→image)], each the mean of −log softmax(cos/τ) at the match.
+
+    ``image`` (n, d), ``text`` (m, d). Without ids row i matches row i. With ``image_ids`` (n,) and ``text_ids`` (m,),
+    equal on every process that holds the same image, several captions may share an image and repeats are positives,
+    never negatives; an image without caption in the batch is only a candidate. ``temperature`` may carry gradient:
+    CLIP learns ln(1/τ) (:class:`CLIP`). LaCLIP is this loss with one caption drawn per step. Chance: ln n.
+    """
+    forth, back = _targets(image, text, image_ids, text_ids, group, as_indicators=False)
+    coupling = Coupling(Cosine(temperature), partition="all", normalize=normalize, check_values=check_values)
+    return (coupling(image, text, target=forth, group=group) + coupling(text, image, target=back, group=group)) / 2
+
+
+def siglip(
+    image: Tensor,
+    text: Tensor,
+    *,
+    temperature: Scalar = 0.1,
+    bias: Scalar = -10.0,
+    image_ids: Tensor | None = None,
+    text_ids: Tensor | None = None,
+    normalize: bool = True,
+    check_values: bool = True,
+    group: Group = None,
+) -> Tensor:
+    """−(1/n) Σ_ij log σ(± (cos_ij/τ + b)), + where image i and text j match: every edge by itself.
+
+    Shapes and ids as :func:`clip`. Chance (constant embeddings, s = 1/τ + b): softplus(−s) + (n−1)·softplus(s).
+    """
+    forth, _ = _targets(image, text, image_ids, text_ids, group, as_indicators=True)
+    coupling = Coupling(
+        Cosine(temperature, bias), prior="bernoulli", partition="all", normalize=normalize, check_values=check_values
+    )
+    return coupling(image, text, target=forth, group=group)
+
+
+def _targets(
+    image: Tensor, text: Tensor, image_ids: Tensor | None, text_ids: Tensor | None, group: Group, *, as_indicators: bool
+) -> tuple[SameItem, SameItem]:
+    if (image_ids is None) != (text_ids is None):
+        raise ShapeError("image_ids and text_ids come together; got only one of them")
+    if image_ids is None or text_ids is None:
+        if len(image) != len(text):
+            raise ShapeError(
+                f"without ids, image and text must match row by row; got {tuple(image.shape)} and {tuple(text.shape)}"
+            )
+        offset = row_offset(row_counts(image, group), group)
+        image_ids = text_ids = torch.arange(offset, offset + len(image), device=image.device)
+    forth = from_captions(image_ids, text_ids, as_indicators=as_indicators)
+    return forth, from_captions(text_ids, image_ids, as_indicators=as_indicators)
+
+
+class CLIP(nn.Module):
+    """:func:`clip` with its learnable scale: s = exp(t), t = ln(1/0.07) at first, kept in [0, ln 100].
+
+    Call :meth:`clamp` after each optimiser step (the log-scale is clamped, not the scale), and give ``log_scale`` no
+    weight decay.
+    """
+
+    def __init__(self, *, temperature: float = 0.07, normalize: bool = True, group: Group = None) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
+        self.normalize, self.group = normalize, group
+
+    def forward(
+        self, image: Tensor, text: Tensor, *, image_ids: Tensor | None = None, text_ids: Tensor | None = None
+    ) -> Tensor:
+        return clip(
+            image,
+            text,
+            temperature=(-self.log_scale).exp(),
+            image_ids=image_ids,
+            text_ids=text_ids,
+            normalize=self.normalize,
+            group=self.group,
+        )
+
+    @torch.no_grad()
+    def clamp(self) -> None:
+        self.log_scale.clamp_(0, math.log(100))
+
+    def chance_level(self, items: int) -> float:
+        return math.log(items)
+
+
+class SigLIP(nn.Module):
+    """:func:`siglip` with its learnable log-scale (ln 10 at first) and bias (−10 at first)."""
+
+    def __init__(
+        self, *, temperature: float = 0.1, bias: float = -10.0, normalize: bool = True, group: Group = None
+    ) -> None:
+        super().__init__()
+        self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
+        self.bias = nn.Parameter(torch.tensor(float(bias)))
+        self.normalize, self.group = normalize, group
+
+    def forward(
+        self, image: Tensor, text: Tensor, *, image_ids: Tensor | None = None, text_ids: Tensor | None = None
+    ) -> Tensor:
+        return siglip(
+            image,
+            text,
+            temperature=(-self.log_scale).exp(),
+            bias=self.bias,
+            image_ids=image_ids,
+            text_ids=text_ids,
+            normalize=self.normalize,
+            group=self.group,
+        )
+
+    def chance_level(self, items: int) -> float:
+        logit = self.log_scale.detach().double().exp() + self.bias.detach().double()
+        soft = nn.functional.softplus
+        return float(soft(-logit) + (items - 1) * soft(logit))

@@ -1,0 +1,133 @@
+"""Cluster assignments as targets: SwAV, DeepCluster-v2, SeLa-v2 (Caron et al., 2020)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from eigenview.distributed import Group, sum_over_processes
+from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.graph.checks import check_embeddings, check_same_shape
+from eigenview.losses.views import mean_over_items
+
+IGNORED = -100  # the assignment of an item that the memory bank has not seen
+
+
+def swapped_assignment(
+    scores: Sequence[Tensor],
+    codes: Sequence[Tensor],
+    *,
+    temperature: float = 0.1,
+    form: Literal["averaged", "summed"] = "averaged",
+    check_values: bool = True,
+    group: Group = None,
+) -> Tensor:
+    """Each crop predicts the code of another: mean over code crops i, crops v≠i, items of −Σ_k q_i log softmax(s_v/τ).
+
+    ``scores``: one (n, K) per crop, large crops first: embeddings on the sphere times unit prototypes. ``codes``: one
+    (n, K) per *large* crop, rows summing to 1 (``transport.sinkhorn``); no gradient reaches them. ``averaged`` as in
+    the code; ``summed`` adds the terms up as the paper writes it. Chance (equal scores): ln K, times the number of
+    terms when summed.
+    """
+    if form not in ("averaged", "summed"):
+        raise SettingError(f"form must be averaged or summed; got {form!r}")
+    if not 1 <= len(codes) <= len(scores) or len(scores) < 2:
+        raise ShapeError(f"codes belong to the first crops of two or more; got {len(codes)} codes, {len(scores)} crops")
+    log_q = _log_probabilities(scores, temperature, check_values, group)
+    check_same_shape({"scores": scores[0], **{f"codes {i}": code for i, code in enumerate(codes)}})
+    if check_values:
+        _check_codes(codes)
+    terms = [
+        mean_over_items(-(code.detach().to(rows.dtype) * rows).sum(dim=1), group)
+        for i, code in enumerate(codes)
+        for crop, rows in enumerate(log_q)
+        if crop != i
+    ]
+    total = torch.stack(terms)
+    return total.mean() if form == "averaged" else total.sum()
+
+
+def cluster_assignment(
+    scores: Sequence[Tensor],
+    assignment: Tensor,
+    *,
+    temperature: float = 0.1,
+    check_values: bool = True,
+    group: Group = None,
+) -> Tensor:
+    """Every crop predicts its item's cluster: mean over crops of the cross-entropy of softmax(s_v/τ).
+
+    ``scores``: one (n, K) per crop; ``assignment`` (n,) integers in [0, K), −100 where the item has none yet (left
+    out), or (n, K) soft codes. DeepCluster-v2 averages this over its heads; SeLa-v2 takes Sinkhorn's assignments.
+    Chance: ln K.
+    """
+    if not scores:
+        raise ShapeError("cluster_assignment needs the scores of at least one crop; got none")
+    log_q = torch.stack(_log_probabilities(scores, temperature, check_values, group)).mean(dim=0)
+    if assignment.ndim == 2:
+        check_same_shape({"scores": scores[0], "assignment": assignment})
+        return mean_over_items(-(assignment.detach().to(log_q.dtype) * log_q).sum(dim=1), group)
+    if assignment.ndim != 1 or len(assignment) != len(log_q) or assignment.dtype.is_floating_point:
+        raise ShapeError(
+            f"an assignment needs one integer per item, ({len(log_q)},); "
+            f"got {assignment.dtype} of shape {tuple(assignment.shape)}"
+        )
+    known = assignment != IGNORED
+    if check_values and bool(((assignment < 0) & known).any() | (assignment >= log_q.shape[1]).any()):
+        raise DataError(
+            f"assignments must lie in [0, {log_q.shape[1]}) or be {IGNORED}; "
+            f"got {int(assignment.min())} to {int(assignment.max())}"
+        )
+    count = sum_over_processes(known.sum(), group)
+    picked = log_q.gather(1, assignment.clamp_min(0)[:, None])[:, 0]
+    return -sum_over_processes((picked * known).sum(), group) / count.clamp_min(1)
+
+
+def _log_probabilities(scores: Sequence[Tensor], temperature: float, check_values: bool, group: Group) -> list[Tensor]:
+    if not temperature > 0:
+        raise SettingError(f"temperature must be positive and finite; got {temperature}")
+    crops = {f"scores of crop {number}": rows for number, rows in enumerate(scores)}
+    check_same_shape(crops)
+    check_embeddings(crops, normalize=False, check_values=check_values, group=group)
+    return [(rows.float() if rows.dtype.itemsize < 4 else rows).div(temperature).log_softmax(dim=1) for rows in scores]
+
+
+def _check_codes(codes: Sequence[Tensor]) -> None:
+    for number, code in enumerate(codes):
+        sums = code.detach().double().sum(dim=1)
+        if not bool(((sums - 1).abs() < 1e-2).all()):
+            raise DataError(f"codes must have rows that sum to 1; codes {number} have {sums.min():g} to {sums.max():g}")
+
+
+class SwappedAssignment(nn.Module):
+    """:func:`swapped_assignment` as a module. Prototypes and codes are the caller's."""
+
+    def __init__(
+        self, *, temperature: float = 0.1, form: Literal["averaged", "summed"] = "averaged", group: Group = None
+    ) -> None:
+        super().__init__()
+        self.temperature, self.form, self.group = temperature, form, group
+
+    def forward(self, scores: Sequence[Tensor], codes: Sequence[Tensor]) -> Tensor:
+        return swapped_assignment(scores, codes, temperature=self.temperature, form=self.form, group=self.group)
+
+    def chance_level(self, prototypes: int, *, crops: int = 2, code_crops: int = 2) -> float:
+        return math.log(prototypes) * (1 if self.form == "averaged" else code_crops * (crops - 1))
+
+
+class ClusterAssignment(nn.Module):
+    """:func:`cluster_assignment` as a module."""
+
+    def __init__(self, *, temperature: float = 0.1, group: Group = None) -> None:
+        super().__init__()
+        self.temperature, self.group = temperature, group
+
+    def forward(self, scores: Sequence[Tensor], assignment: Tensor) -> Tensor:
+        return cluster_assignment(scores, assignment, temperature=self.temperature, group=self.group)
+
+    def chance_level(self, prototypes: int) -> float:
+        return math.log(prototypes)

@@ -1,0 +1,202 @@
+"""Bad input to the named objectives: one line that names the rule and what arrived."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+
+from eigenview import losses
+from eigenview.errors import DataError, EigenviewError, SettingError, ShapeError
+from eigenview.graph.kernels import Cosine, Gaussian, Laplacian, learnable
+
+A, B = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
+NAN = A.clone()
+NAN[2, 1] = torch.nan
+ZERO = A.clone()
+ZERO[3] = 0
+TWO_VIEWS = {
+    "info_nce": losses.info_nce,
+    "kernel_info_nce": lambda *views: losses.kernel_info_nce(*views, kernel=Laplacian(0.1)),
+    "loss-sum": lambda *views: losses.kernel_info_nce(
+        *views, kernel=losses.concatenation_sum_of_authors(), form="loss-sum"
+    ),
+    "random_walk_laplacian": losses.random_walk_laplacian,
+    "spectral_contrastive": losses.spectral_contrastive,
+    "alignment": losses.alignment,
+    "align_uniform": losses.align_uniform,
+    "laplacian_eigenmaps": losses.laplacian_eigenmaps,
+    "momentum_contrast": lambda a, b: losses.momentum_contrast(a, b, A),
+    "momentum_align_uniform": lambda a, b: losses.momentum_align_uniform(a, b, A),
+    "clip": losses.clip,
+    "siglip": losses.siglip,
+    "sim_siam": lambda a, b: losses.sim_siam(a, b, a, b),
+    "supervised_contrastive": lambda *views: losses.supervised_contrastive(*views, labels=torch.arange(4) % 2),
+}
+ON_THE_SPHERE = sorted(set(TWO_VIEWS) - {"spectral_contrastive", "laplacian_eigenmaps"})
+
+
+@pytest.mark.parametrize("name", TWO_VIEWS)
+def test_unequal_shapes(name):
+    with pytest.raises(ShapeError, match=r"\(4, 6\).*\(3, 6\)"):
+        TWO_VIEWS[name](A, B[:3])
+
+
+@pytest.mark.parametrize("name", TWO_VIEWS)
+def test_nan_rows_are_named(name):
+    with pytest.raises(DataError, match="finite; NaN or Inf in 1 of"):
+        TWO_VIEWS[name](NAN, B)
+
+
+@pytest.mark.parametrize("name", ON_THE_SPHERE)
+def test_zero_vectors_are_named(name):
+    with pytest.raises(DataError, match="non-zero to be put on the sphere; zero in 1 of"):
+        TWO_VIEWS[name](ZERO, B)
+
+
+@pytest.mark.parametrize("name", TWO_VIEWS)
+def test_integers_are_refused(name):
+    with pytest.raises(ShapeError, match=r"floating point; got torch\.int64|one dtype"):
+        TWO_VIEWS[name](A.long(), B.long())
+
+
+@pytest.mark.parametrize("name", TWO_VIEWS)
+@pytest.mark.parametrize(
+    "rows", [torch.ones(4, 6), torch.eye(4, 6), 1e-20 * torch.ones(4, 6)], ids=["same", "apart", "tiny"]
+)
+def test_collapsed_and_orthogonal_embeddings_give_finite_gradients(name, rows):
+    a, b = rows.clone().requires_grad_(), rows.clone().requires_grad_()
+    loss = TWO_VIEWS[name](a, b)
+    gradients = torch.autograd.grad(loss, (a, b), allow_unused=True)
+    assert loss.isfinite()
+    assert all(gradient.isfinite().all() for gradient in gradients if gradient is not None)
+
+
+@pytest.mark.parametrize("temperature", [0.01, 0.1, 1.0, 100.0])
+def test_every_temperature_is_finite(temperature):
+    a, b = A.clone().requires_grad_(), B.clone().requires_grad_()
+    for loss in (
+        losses.info_nce(a, b, temperature=temperature),
+        losses.kernel_info_nce(a, b, kernel=Laplacian(temperature) + Gaussian(temperature)),
+        losses.random_walk_laplacian(a, b, temperature=temperature),
+        losses.random_walk_laplacian(a, b, temperature=temperature, form="squared"),
+        losses.momentum_contrast(a, b, B, temperature=temperature),
+        losses.clip(a, b, temperature=temperature),
+        losses.siglip(a, b, temperature=temperature),
+    ):
+        (gradient,) = torch.autograd.grad(loss, a)
+        assert loss.isfinite()
+        assert gradient.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: losses.info_nce(A), ShapeError, "at least two views of .n, d. each; got 1"),
+        (
+            lambda: losses.info_nce(A, B, temperature=-0.1),
+            SettingError,
+            "temperature must be positive and finite; got -0.1",
+        ),
+        (
+            lambda: losses.info_nce(A[:1], B[:1], positive_in_denominator=False),
+            DataError,
+            "every anchor needs a candidate",
+        ),
+        (lambda: losses.info_nce(A, B, A, negatives=A), ShapeError, "two views, an anchor and its positive; got 3"),
+        (lambda: losses.info_nce(A, B, negatives=A[None]), ShapeError, r"\(n, m, d\) with n = 4; got \(1, 4, 6\)"),
+        (lambda: losses.uniformity(A[:1]), ShapeError, "at least 2 embeddings; got 1"),
+        (lambda: losses.uniformity(A, t=0), SettingError, "t must be positive; got 0"),
+        (lambda: losses.alignment(A, B, alpha=0), SettingError, "alpha must be positive; got 0"),
+        (lambda: losses.align_uniform(A, B, align_weight=-1), SettingError, "weights must not be negative"),
+        (lambda: losses.spectral_contrastive(A[:1], B[:1]), ShapeError, "at least 2 items; got 1"),
+        (lambda: losses.spectral_contrastive(A, B, mu=0), SettingError, "mu must be positive; got 0"),
+        (
+            lambda: losses.laplacian_eigenmaps(A, B, decorrelation_weight=-1),
+            SettingError,
+            "must not be negative; got -1",
+        ),
+        (lambda: losses.random_walk_laplacian(A, B, form="cubic"), SettingError, "absolute .the paper. or squared"),
+        (
+            lambda: losses.kernel_info_nce(A, B, kernel=Gaussian(1.0), form="loss-sum"),
+            SettingError,
+            "needs a sum of kernels",
+        ),
+        (
+            lambda: losses.kernel_info_nce(A, B, kernel=Gaussian(1.0), form="sum"),
+            SettingError,
+            "kernel-sum or loss-sum",
+        ),
+        (lambda: losses.simple_sum_of_authors(weight=1.0), SettingError, "a weight between 0 and 1; got 1"),
+        (
+            lambda: losses.momentum_contrast(A, B, A[:0]),
+            ShapeError,
+            r"extra candidates must not be empty; got shape \(0, 6\)",
+        ),
+        (lambda: losses.momentum_contrast(A, B, A[:, :3]), ShapeError, "one width d"),
+        (lambda: losses.momentum_contrast(A, B, A, denominator="all"), SettingError, "key_and_queue or queue"),
+        (
+            lambda: losses.supervised_contrastive(A, labels=torch.arange(3)),
+            ShapeError,
+            r"\(4,\), one per item; got shape \(3,\)",
+        ),
+        (lambda: losses.supervised_contrastive(A, labels=torch.arange(4)), DataError, "no anchor has any"),
+        (lambda: losses.supervised_contrastive(A, labels=torch.ones(4)), ShapeError, "labels must be integers"),
+        (lambda: losses.clip(A, B, image_ids=torch.arange(4)), ShapeError, "come together"),
+        (
+            lambda: losses.clip(A, B, image_ids=torch.arange(3), text_ids=torch.arange(4)),
+            ShapeError,
+            "3 ids for 4 anchors",
+        ),
+        (lambda: losses.swapped_assignment([A], [A]), ShapeError, "got 1 codes, 1 crops"),
+        (lambda: losses.swapped_assignment([A, B], [A, B]), DataError, "rows that sum to 1; codes 0 have"),
+        (lambda: losses.swapped_assignment([A, B], [A.softmax(1)], form="max"), SettingError, "averaged or summed"),
+        (lambda: losses.swapped_assignment([A, B], [A[:3].softmax(1)]), ShapeError, r"codes 0 \(3, 6\)"),
+        (
+            lambda: losses.swapped_assignment([A, B], [A.softmax(1)], temperature=0),
+            SettingError,
+            "temperature must be positive",
+        ),
+        (
+            lambda: losses.cluster_assignment([A], torch.tensor([0, 1, 9, 2])),
+            DataError,
+            r"\[0, 6\) or be -100; got 0 to 9",
+        ),
+        (lambda: losses.cluster_assignment([A], torch.arange(3)), ShapeError, r"one integer per item, \(4,\)"),
+        (lambda: losses.cluster_assignment([], torch.arange(3)), ShapeError, "at least one crop; got none"),
+    ],
+)
+def test_wrong_settings_and_sizes(call, error, message):
+    with pytest.raises(error, match=message) as caught:
+        call()
+    assert isinstance(caught.value, EigenviewError)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_value_check_can_be_turned_off():
+    assert losses.info_nce(NAN, B, check_values=False).isnan()
+
+
+def test_modules_hold_what_they_learn():
+    kernel = Gaussian(learnable(0.3)) + Cosine(learnable(0.2))
+    module = losses.KernelInfoNCE(kernel)
+    assert len(list(module.parameters())) == 2
+    module(A, B).backward()
+    assert all(parameter.grad is not None and parameter.grad != 0 for parameter in module.parameters())
+    twin = copy.deepcopy(module)
+    assert twin(A, B).item() == module(A, B).item()
+    assert twin.kernel.tensors()[0] is not kernel.tensors()[0]
+    clip = losses.CLIP()
+    clip(A, B).backward()
+    with torch.no_grad():
+        clip.log_scale.fill_(9.0)
+    clip.clamp()
+    assert clip.log_scale.item() == pytest.approx(4.6052, abs=1e-4)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch.compile's own
+def test_a_compiled_model_may_call_a_loss():
+    head = torch.nn.Linear(6, 3)
+    compiled = torch.compile(lambda a, b: losses.info_nce(head(a), head(b)), backend="eager")
+    torch.testing.assert_close(compiled(A, B), losses.info_nce(head(A), head(B)))
