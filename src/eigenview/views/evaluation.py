@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.views.augment import check_images
-from eigenview.views.photos import REDUCTIONS, Photo, Pixels, check_pixels, resize
+from eigenview.views.photos import Photo, Pixels, check_pixels, reduction, resize
 from eigenview.views.presets import (
     CIFAR_MEAN,
     CIFAR_STD,
@@ -67,8 +67,7 @@ class CentreView:
     def prepare(self, photo: Photo, epoch: int, index: int) -> tuple[Pixels]:
         """The central crop of a photo, uint8 (size, size, c); ``epoch`` and ``index`` change nothing."""
         width, height = photo.size
-        spare = min(width, height) / self.resize
-        pixels = check_pixels(photo.pixels(reduce=next((factor for factor in REDUCTIONS if factor <= spare), 1)))
+        pixels = check_pixels(photo.pixels(reduce=reduction(min(width, height) / self.resize)))
         tall, wide = self._resized(height, width)
         resized = resize(pixels, tall, wide, self.interpolation)
         top, left = _centred(tall, self.size), _centred(wide, self.size)

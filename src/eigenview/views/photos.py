@@ -21,6 +21,7 @@ from eigenview.views.recipe import Interpolation, Recipe
 Pixels = NDArray[np.uint8]  # (h, w, c) with 1 or 3 channels
 
 REDUCTIONS = (8, 4, 2)  # what a JPEG decoder can leave out cheaply
+OVERSAMPLING = 1.5  # pixels left along a crop for each of the view's: at 1.0 the decoder's coarse filter would show
 
 
 class Photo(Protocol):
@@ -55,7 +56,8 @@ class Cropper:
         for crop, views in crop_views(self.recipe):
             keys = view_keys(self.seed, epoch, item, views)
             wanted.append((crop.size, draw_boxes(crop, self.recipe, keys, width=width, height=height)))
-        pixels = check_pixels(photo.pixels(reduce=reduction(wanted)))
+        spare = min(min(boxes.width.min(), boxes.height.min()) / size for size, boxes in wanted)
+        pixels = check_pixels(photo.pixels(reduce=reduction(float(spare))))
         return tuple(
             cut(pixels, boxes, view, size=size, original=(width, height), interpolation=self.recipe.interpolation)
             for size, boxes in wanted
@@ -63,10 +65,9 @@ class Cropper:
         )
 
 
-def reduction(wanted: list[tuple[int, Boxes]]) -> int:
-    """The largest factor by which a photo may be shrunk at decoding while no crop has to be enlarged for it."""
-    spare = min(min(boxes.width.min(), boxes.height.min()) / size for size, boxes in wanted)
-    return next((factor for factor in REDUCTIONS if factor <= spare), 1)
+def reduction(pixels_each: float) -> int:
+    """How much smaller a photo may be decoded that has so many pixels for each pixel of its most demanding view."""
+    return next((factor for factor in REDUCTIONS if factor * OVERSAMPLING <= pixels_each), 1)
 
 
 def cut(
@@ -81,7 +82,7 @@ def cut(
 
 
 def resize(pixels: Pixels, height: int, width: int, interpolation: Interpolation) -> Pixels:
-    """Antialiased, within one grey level of Pillow's resize and several times as fast (torch's uint8 kernels)."""
+    """Antialiased, within two grey levels of Pillow's resize and several times as fast (torch's uint8 kernels)."""
     if pixels.shape[:2] == (height, width):
         return pixels
     planes = torch.from_numpy(pixels).unsqueeze(0).permute(0, 3, 1, 2)  # in this order torch sees channels last: faster

@@ -1,0 +1,84 @@
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from eigenview.errors import SettingError, ShapeError
+from eigenview.views import EVALUATIONS, CentreView, centre_view, preset
+from tests.views import oracle
+from tests.views.photos import ArrayPhoto
+
+
+def by_pillow(array, resize, size):
+    """Shorter side to ``resize`` (the longer rounded down), then the centre."""
+    height, width = array.shape[:2]
+    short = min(height, width)
+    wide, high = int(resize * width / short), int(resize * height / short)
+    picture = Image.fromarray(array).resize((wide, high), Image.Resampling.BILINEAR)
+    left, top = round((wide - size) / 2), round((high - size) / 2)
+    return np.asarray(picture.crop((left, top, left + size, top + size)))
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "resize", "size"), [(32, 32, 36, 32), (96, 96, 70, 64), (375, 500, 256, 224), (90, 61, 40, 33)]
+)
+def test_the_centre_equals_pillows_resize_and_crop(height, width, resize, size):
+    array = oracle.smooth_photo(height, width)
+    view = CentreView(resize, size, (0.5, 0.4, 0.3), (0.2, 0.3, 0.4))
+    expected = (by_pillow(array, resize, size) / 255 - view.mean) / view.std
+    batch = view(torch.from_numpy(array).permute(2, 0, 1)[None])
+    assert np.abs(batch[0].permute(1, 2, 0).numpy() - expected).max() < 1.01 / 255 / 0.2
+    crops = view.prepare(ArrayPhoto(array), 0, 0)
+    finished = view.finish([torch.from_numpy(crops[0].copy()).permute(2, 0, 1)[None]])
+    assert np.abs(finished[0].permute(1, 2, 0).numpy() - expected).max() < 2.01 / 255 / 0.2
+
+
+def test_an_image_of_the_right_size_is_only_normalised():
+    images = torch.from_numpy(oracle.smooth_photo(32, 32)).permute(2, 0, 1)[None]
+    torch.testing.assert_close(CentreView(32, 32)(images), images / 255)
+    assert images.dtype == torch.uint8
+
+
+def test_every_image_of_a_batch_gets_the_same_view():
+    images = torch.from_numpy(np.stack([oracle.smooth_photo(40, 50, seed) for seed in range(3)])).permute(0, 3, 1, 2)
+    view = CentreView(20, 16)
+    together = view(images)
+    for row in range(3):
+        torch.testing.assert_close(together[row : row + 1], view(images[row : row + 1]))
+
+
+def test_large_photos_are_decoded_small():
+    photo = ArrayPhoto(oracle.smooth_photo(700, 900, detail=False))
+    (ours,) = CentreView(70, 64).prepare(photo, 3, 9)
+    assert photo.decoded == [4]  # 700 / 4 = 2.5 pixels for each of 70
+    assert np.abs(ours.astype(int) - by_pillow(photo.array, 70, 64)).mean() < 3
+
+
+def test_the_published_sizes():
+    sizes = {name: (view.resize, view.size) for name, view in EVALUATIONS.items()}
+    assert sizes == {
+        "imagenet": (256, 224),
+        "random-walk-cifar": (36, 32),
+        "spectral-cifar": (40, 32),
+        "spectral-tiny-imagenet": (74, 64),
+        "kernel-infonce-cifar": (35, 32),
+        "kernel-infonce-tiny-imagenet": (70, 64),
+        "kernel-infonce-imagenet": (246, 224),
+        "kernel-infonce-stl": (105, 96),
+        "wang-isola-stl": (70, 64),
+    }
+
+
+def test_a_recipe_has_a_centre_view_of_its_own():
+    assert centre_view(preset("moco-v2")) == EVALUATIONS["imagenet"]
+    small = centre_view(preset("kernel-infonce-cifar"))
+    assert (small.resize, small.size, small.mean) == (32, 32, preset("kernel-infonce-cifar").mean)
+
+
+def test_bad_sizes_and_images_are_refused():
+    with pytest.raises(SettingError, match="1 <= size <= resize"):
+        CentreView(32, 36)
+    with pytest.raises(ShapeError, match="uint8"):
+        CentreView(8, 8)(torch.rand(1, 3, 8, 8))
+    with pytest.raises(ShapeError, match=r"\(n, c, 8, 8\) is needed"):
+        CentreView(8, 8).finish([torch.zeros(1, 3, 9, 9, dtype=torch.uint8)])
