@@ -34,7 +34,7 @@ def test_crops_equal_pillows_crop_and_resize_of_the_drawn_boxes(interpolation):
             expected = np.asarray(part)[:, :: -1 if boxes.flip[view, 0] else 1]
             difference = np.abs(crop.astype(int) - expected)
             assert difference.max() <= 2
-            assert difference.mean() < 0.05
+            assert difference.mean() < 0.25
 
 
 def test_photos_and_arrays_give_the_same_views():
@@ -70,7 +70,7 @@ def test_a_crop_of_a_reduced_photo_shows_the_same_part():
         reduced, full = (Cropper(recipe)(picture, 0, index) for picture in (photo, whole))
         for ours, theirs in zip(reduced, full, strict=True):
             assert np.abs(ours.astype(int) - theirs).mean() < 3
-            assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.99
+            assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.98
     assert max(photo.decoded) >= 4
 
 
