@@ -39,7 +39,8 @@ class Cropper:
     """Cuts a photo's crops: ``cropper(photo, epoch, index)`` → one uint8 (size, size, c) array for each view.
 
     The same boxes and flips as ``Views`` of this recipe and seed draws for an image of that size. The photo is decoded
-    once, as small as every crop allows; a crop of a reduced photo is rounded to its whole pixels. Picklable.
+    once, as small as every crop allows; a crop of a reduced photo is rounded to its whole pixels, which moves it by at
+    most a third of a pixel of the view. Picklable.
     """
 
     def __init__(self, recipe: Recipe, *, seed: int = 0) -> None:
