@@ -11,6 +11,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
+from PIL import Image
 
 from eigenview.errors import ShapeError
 from eigenview.views.augment import crop_views
@@ -22,6 +23,9 @@ Pixels = NDArray[np.uint8]  # (h, w, c) with 1 or 3 channels
 
 REDUCTIONS = (8, 4, 2)  # what a JPEG decoder can leave out cheaply
 OVERSAMPLING = 1.5  # pixels left along a crop for each of the view's: at 1.0 the decoder's coarse filter would show
+
+
+_PILLOW = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 
 
 class Photo(Protocol):
@@ -39,8 +43,7 @@ class Cropper:
     """Cuts a photo's crops: ``cropper(photo, epoch, index)`` → one uint8 (size, size, c) array for each view.
 
     The same boxes and flips as ``Views`` of this recipe and seed draws for an image of that size. The photo is decoded
-    once, as small as every crop allows; a crop of a reduced photo is rounded to its whole pixels, which moves it by at
-    most a third of a pixel of the view. Picklable.
+    once, as small as every crop allows; a reduced photo is cut at the same place. Picklable.
     """
 
     def __init__(self, recipe: Recipe, *, seed: int = 0) -> None:
@@ -74,11 +77,19 @@ def reduction(pixels_each: float) -> int:
 def cut(
     pixels: Pixels, boxes: Boxes, view: int, *, size: int, original: tuple[int, int], interpolation: Interpolation
 ) -> Pixels:
-    """One crop, resized to (size, size, c) and flipped; the box is in pixels of the ``original`` (width, height)."""
+    """One crop, resized to (size, size, c) and flipped; the box is in pixels of the ``original`` (width, height).
+
+    In a reduced photo the box has fractions of pixels, which only Pillow's slower resize takes; such photos are large,
+    and their decoding costs far more.
+    """
+    left, top, wide, high = (int(part[view, 0]) for part in (boxes.left, boxes.top, boxes.width, boxes.height))
     height, width = pixels.shape[:2]
-    left, right = _scaled(int(boxes.left[view, 0]), int(boxes.width[view, 0]), width, original[0])
-    top, bottom = _scaled(int(boxes.top[view, 0]), int(boxes.height[view, 0]), height, original[1])
-    resized = resize(pixels[top:bottom, left:right], size, size, interpolation)
+    if (width, height) == original:
+        resized = resize(pixels[top : top + high, left : left + wide], size, size, interpolation)
+    else:
+        across, down = width / original[0], height / original[1]
+        box = (left * across, top * down, (left + wide) * across, (top + high) * down)
+        resized = _resize_box(pixels, box, size, interpolation)
     return resized[:, ::-1] if boxes.flip[view, 0] else resized  # a view: whoever stacks the crops copies them anyway
 
 
@@ -100,9 +111,10 @@ def check_pixels(pixels: Pixels) -> Pixels:
     return pixels if pixels.flags.writeable else pixels.copy()  # torch refuses to alias what it may not write
 
 
-def _scaled(first: int, length: int, have: int, original: int) -> tuple[int, int]:
-    """[first, first + length) of ``original`` pixels, among ``have``; never empty."""
-    if have == original:
-        return first, first + length
-    start = min(round(first * have / original), have - 1)
-    return start, max(start + 1, min(have, round((first + length) * have / original)))
+def _resize_box(
+    pixels: Pixels, box: tuple[float, float, float, float], size: int, interpolation: Interpolation
+) -> Pixels:
+    height, width, channels = pixels.shape
+    inside = (box[0], box[1], min(box[2], float(width)), min(box[3], float(height)))  # against rounding errors
+    picture = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
+    return np.asarray(picture.resize((size, size), _PILLOW[interpolation], box=inside)).reshape(size, size, channels)
