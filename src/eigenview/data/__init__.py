@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from eigenview.data.arrays import ArraySource
 from eigenview.data.batch import Batch
+from eigenview.data.binary import stl10_folds
+from eigenview.data.check import CheckReport, check
 from eigenview.data.decode import EncodedImage, LazyImage, PixelImage, UnreadableImage
+from eigenview.data.download import download, fetch
 from eigenview.data.failures import Failure
 from eigenview.data.folder import FolderSource
 from eigenview.data.listing import ListSource
 from eigenview.data.loader import Loader, LoaderState
 from eigenview.data.resize import Resize
+from eigenview.data.shapes import ShapesSource
 from eigenview.data.shards import ShardSource
 from eigenview.data.source import BatchSource, Item, Source, SourceInfo, StreamSource, subset
+from eigenview.data.spec import open_source
 from eigenview.data.stream import StreamLoader, StreamState
 from eigenview.data.tables import TableSource
 
@@ -19,6 +24,7 @@ __all__ = [
     "ArraySource",
     "Batch",
     "BatchSource",
+    "CheckReport",
     "EncodedImage",
     "Failure",
     "FolderSource",
@@ -29,6 +35,7 @@ __all__ = [
     "LoaderState",
     "PixelImage",
     "Resize",
+    "ShapesSource",
     "ShardSource",
     "Source",
     "SourceInfo",
@@ -37,5 +44,10 @@ __all__ = [
     "StreamState",
     "TableSource",
     "UnreadableImage",
+    "check",
+    "download",
+    "fetch",
+    "open_source",
+    "stl10_folds",
     "subset",
 ]

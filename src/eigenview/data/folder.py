@@ -7,15 +7,16 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenview.data.decode import EncodedImage, printable
-from eigenview.data.source import Labels, SourceInfo, Unannotated
+from eigenview.data.decode import printable
+from eigenview.data.files import FilesSource
+from eigenview.data.source import Labels
 from eigenview.errors import DataError
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 CLUTTER = {"__MACOSX"}  # what archivers leave behind; hidden files (".", "._") are passed over too
 
 
-class FolderSource(Unannotated):
+class FolderSource(FilesSource):
     """Every picture below ``path``, sorted by its relative path, which makes the index stable.
 
     Only names are read here: a file that turns out to be unreadable is found out when its image is asked for.
@@ -23,48 +24,17 @@ class FolderSource(Unannotated):
     ``unreadable_folders``. With ``labelled=True`` the first sub-folder names the class, and every picture needs one.
     """
 
-    def __init__(self, path: str | Path, *, labelled: bool = False, channels: int = 3) -> None:
-        self.path = Path(path)
-        self._channels = channels
-        require_folder(self.path)
-        names, self.unreadable_folders = _pictures_below(self.path)
+    def __init__(self, path: str | Path, *, labelled: bool = False, channels: int = 3, kind: str = "folder") -> None:
+        root = Path(path)
+        require_folder(root)
+        names, self.unreadable_folders = _pictures_below(root)
         if not names:
             looked_for = " ".join(SUFFIXES)
             blocked = f"; {len(self.unreadable_folders)} folders could not be read" if self.unreadable_folders else ""
-            raise DataError(f"no images in {path} (looked for {looked_for}{blocked}); is the path right?")
-        # one flat buffer instead of a million strings, which every worker would copy as it touches them
-        self._names = np.array([os.fsencode(name) for name in names])
-        self._classes: tuple[str, ...] | None = None
-        self._labels: Labels | None = None
-        if labelled:
-            self._classes, self._labels = _labels_from_folders(self.path, names)
-
-    @property
-    def labels(self) -> Labels | None:
-        return self._labels
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        return self._classes
-
-    def __len__(self) -> int:
-        return len(self._names)
-
-    def relative_path(self, index: int) -> str:
-        return os.fsdecode(self._names[index].item())
-
-    def image(self, index: int) -> EncodedImage:
-        relative = self.relative_path(index)
-        return EncodedImage.from_file(self.path / relative, name=printable(relative), channels=self._channels)
-
-    def describe(self) -> SourceInfo:
-        return SourceInfo(
-            kind="folder",
-            place=printable(self.path),
-            count=len(self),
-            classes=self._classes,
-            is_labelled=self._labels is not None,
-        )
+            raise DataError(f"no images in {printable(root)} (looked for {looked_for}{blocked}); is the path right?")
+        classes, labels = _labels_from_folders(root, names) if labelled else (None, None)
+        place = printable(root)
+        super().__init__(root, names, kind=kind, place=place, labels=labels, classes=classes, channels=channels)
 
 
 def require_folder(path: Path) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eigenview.data.columns import COMMON_NAMES, as_captions, find_column, need_column, numbered_labels
-from eigenview.data.decode import EncodedImage, printable
-from eigenview.data.source import Labels, SourceInfo, Unannotated
+from eigenview.data.decode import printable
+from eigenview.data.files import FilesSource
+from eigenview.data.source import Labels
 from eigenview.errors import DataError
 
 
@@ -21,7 +22,7 @@ class Entry:
     label: str | int | float | None = None
 
 
-class ListSource(Unannotated):
+class ListSource(FilesSource):
     """The images a .csv, .tsv or .jsonl file names, in its order; paths are relative to ``root``, or to the file.
 
     A CSV has a header. Every column whose name begins with ``caption`` (or the one column named by ``captions``)
@@ -39,45 +40,23 @@ class ListSource(Unannotated):
         root: str | Path | None = None,
         channels: int = 3,
     ) -> None:
-        self.path = Path(path)
-        self.root = self.path.parent if root is None else Path(root)
-        self._channels = channels
-        entries = _merged(_rows(self.path), self.path, image=image, label=label, captions=captions)
+        file = Path(path)
+        entries = _merged(_rows(file), file, image=image, label=label, captions=captions)
         if not entries:
             raise DataError(f"{printable(path)} names no images")
-        self._paths = [entry.path for entry in entries]
-        self._captions = [tuple(entry.captions) for entry in entries]
-        self._classes: tuple[str, ...] | None = None
-        self._labels: Labels | None = None
+        classes: tuple[str, ...] | None = None
+        labels: Labels | None = None
         if any(entry.label not in (None, "") for entry in entries):
-            self._classes, self._labels = numbered_labels([entry.label for entry in entries], printable(path))
-
-    @property
-    def labels(self) -> Labels | None:
-        return self._labels
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        return self._classes
-
-    def __len__(self) -> int:
-        return len(self._paths)
-
-    def image(self, index: int) -> EncodedImage:
-        path = self._paths[index]
-        return EncodedImage.from_file(self.root / path, name=printable(path), channels=self._channels)
-
-    def captions(self, index: int) -> tuple[str, ...]:
-        return self._captions[index]
-
-    def describe(self) -> SourceInfo:
-        return SourceInfo(
+            classes, labels = numbered_labels([entry.label for entry in entries], printable(path))
+        super().__init__(
+            file.parent if root is None else Path(root),
+            [entry.path for entry in entries],
             kind="list",
-            place=printable(self.path),
-            count=len(self),
-            classes=self._classes,
-            is_labelled=self._labels is not None,
-            is_captioned=any(self._captions),
+            place=printable(path),
+            labels=labels,
+            classes=classes,
+            captions=[tuple(entry.captions) for entry in entries],
+            channels=channels,
         )
 
 

@@ -11,12 +11,13 @@ import urllib.request
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from pathlib import Path, PurePosixPath, PureWindowsPath
+from pathlib import Path
 from typing import IO, Any
 from urllib.parse import urlsplit
 
 import numpy as np
 
+from eigenview.data.archive import escapes
 from eigenview.data.columns import as_captions
 from eigenview.data.decode import EncodedImage, UnreadableImage, printable
 from eigenview.data.extras import extra_module
@@ -114,14 +115,9 @@ def stable_index(name: str) -> int:
 def _trusted(members: Iterator[dict[str, Any]], shard: str) -> Iterator[dict[str, Any]]:
     for member in members:
         name = member.get("fname")
-        if name is not None and _escapes(name):
+        if name is not None and escapes(name):
             raise DataError(f"{printable(shard)} holds {name!r}, a path that leads out of the archive; it is not read")
         yield member
-
-
-def _escapes(name: str) -> bool:
-    path, windows = PurePosixPath(name), PureWindowsPath(name)
-    return path.is_absolute() or bool(windows.anchor) or ".." in path.parts or ".." in windows.parts
 
 
 def _annotations(sample: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:

@@ -1,0 +1,202 @@
+"""What is in a source: every image opened, decoded and compared, the findings in a few lines."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from torch.utils.data import Dataset
+
+from eigenview.data.decode import LazyImage, UnreadableImage
+from eigenview.data.failures import Failure
+from eigenview.data.fetch import Crash
+from eigenview.data.progress import progress_bar
+from eigenview.data.source import Item, Share, Source, SourceInfo, StreamSource
+from eigenview.data.spec import open_source
+from eigenview.data.workers import results, start_workers, worker_count
+from eigenview.errors import EigenviewError
+
+CHUNK = 64  # items examined between two reports of a worker
+NAMED_IN_REPORT = 5
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one readable item turned out to be."""
+
+    name: str
+    size: tuple[int, int]
+    mode: str
+    digest: bytes
+    label: int | None
+    captions: int
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """``sizes`` counts (width, height), ``modes`` how files store their pixels, ``labels`` items per class.
+
+    ``duplicates`` holds groups of names with the same content. ``captions`` counts items by their number of captions.
+    """
+
+    info: SourceInfo
+    readable: int
+    sizes: Counter[tuple[int, int]]
+    modes: Counter[str]
+    labels: Counter[str]
+    captions: Counter[int]
+    unreadable: tuple[Failure, ...]
+    duplicates: tuple[tuple[str, ...], ...]
+    unreadable_folders: tuple[str, ...] = ()
+    total: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "total", self.readable + len(self.unreadable))
+
+    def lines(self) -> list[str]:
+        found = [
+            f"{self.info.kind} {self.info.place}",
+            f"images      {self.total:,}, of which {self.readable:,} readable",
+        ]
+        if self.sizes:
+            found.append(f"sizes       {_sizes(self.sizes)}")
+            found.append(f"stored as   {_most_common(self.modes)}")
+        found.append(f"labels      {_labels(self.labels, self.readable)}")
+        found.append(f"captions    {_captions(self.captions)}")
+        found.append(f"unreadable  {_unreadable(self.unreadable)}")
+        if self.unreadable_folders:
+            found.append(f"no entry    {len(self.unreadable_folders):,} folders: {_few(self.unreadable_folders)}")
+        found.append(f"duplicates  {_duplicates(self.duplicates)}")
+        return found
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+def check(
+    source: Source | StreamSource | str | Path, *, workers: int | str = "auto", shows_progress: bool = True
+) -> CheckReport:
+    """Open and decode every item of ``source`` (or of the source that a path or text describes), and report."""
+    opened = open_source(source) if isinstance(source, (str, Path)) else source
+    info = opened.describe()
+    facts: list[Facts] = []
+    failures: list[Failure] = []
+    with progress_bar("checking", total=info.count, shown=shows_progress) as advance:
+        for chunk in _examined(opened, worker_count(workers)):
+            facts.extend(one for one in chunk if isinstance(one, Facts))
+            failures.extend(one for one in chunk if isinstance(one, Failure))
+            advance(len(chunk))
+    same: dict[bytes, list[str]] = {}
+    for one in facts:
+        same.setdefault(one.digest, []).append(one.name)
+    names = info.classes
+    return CheckReport(
+        info=info,
+        readable=len(facts),
+        sizes=Counter(one.size for one in facts),
+        modes=Counter(one.mode for one in facts),
+        labels=Counter(names[one.label] if names else str(one.label) for one in facts if one.label is not None),
+        captions=Counter(one.captions for one in facts),
+        unreadable=tuple(failures),
+        duplicates=tuple(tuple(group) for group in same.values() if len(group) > 1),
+        unreadable_folders=tuple(getattr(opened, "unreadable_folders", ())),
+    )
+
+
+Findings = list[Facts | Failure]
+
+
+def _examined(source: Source | StreamSource, workers: int) -> Iterator[Findings]:
+    if isinstance(source, Source):
+        chunks = range(-(-len(source) // CHUNK))
+        if workers and len(chunks) > 1:
+            return results(start_workers(_Examiner(source), workers, requests=chunks, persistent=False))
+        return (_Examiner(source).examine(chunk) for chunk in chunks)
+    return ([_examined_item(item)] for item in source.items(Share(0, 0), shuffle=False))
+
+
+class _Examiner(Dataset[Findings | Crash]):
+    """Chunk k of a source: items k·64 … k·64 + 63."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+
+    def __getitem__(self, chunk: int) -> Findings | Crash:
+        try:
+            return self.examine(chunk)
+        except EigenviewError as error:
+            return Crash(error, "")
+
+    def examine(self, chunk: int) -> Findings:
+        last = min((chunk + 1) * CHUNK, len(self.source))
+        return [self._examined(index) for index in range(chunk * CHUNK, last)]
+
+    def _examined(self, index: int) -> Facts | Failure:
+        try:
+            image = self.source.image(index)
+            return _facts(image, self.source.label(index), len(self.source.captions(index)))
+        except UnreadableImage as error:
+            return Failure(error.name, error.reason)
+
+
+def _examined_item(item: Item | Exception) -> Facts | Failure:
+    try:
+        if isinstance(item, Exception):
+            raise item
+        return _facts(item.image, item.label, len(item.captions))
+    except UnreadableImage as error:
+        return Failure(error.name, error.reason)
+
+
+def _facts(image: LazyImage, label: int | None, captions: int) -> Facts:
+    image.pixels()  # the only way to know that it can be decoded
+    return Facts(image.name, image.size, image.mode, image.digest(), label, captions)
+
+
+def _sizes(sizes: Counter[tuple[int, int]]) -> str:
+    if len(sizes) <= 3:
+        return _most_common(Counter({f"{width} x {height}": count for (width, height), count in sizes.items()}))
+    shortest, longest = min(map(min, sizes)), max(map(max, sizes))
+    (width, height), count = sizes.most_common(1)[0]
+    return f"{len(sizes):,} sizes, sides from {shortest} to {longest}; most often {width} x {height} ({count:,})"
+
+
+def _most_common(counts: Counter[str], most: int = 6) -> str:
+    listed = [f"{name} ({count:,})" for name, count in counts.most_common(most)]
+    return ", ".join(listed) + (f" and {len(counts) - most} more" if len(counts) > most else "")
+
+
+def _labels(labels: Counter[str], readable: int) -> str:
+    if not labels:
+        return "none"
+    fewest, most, without = min(labels.values()), max(labels.values()), readable - sum(labels.values())
+    each = f"{most:,} images each" if fewest == most else f"{fewest:,} to {most:,} images each"
+    return f"{len(labels)} classes, {each}" + (f"; {without:,} images without" if without else "")
+
+
+def _captions(captions: Counter[int]) -> str:
+    if not any(captions):
+        return "none"
+    total = sum(number * count for number, count in captions.items())
+    fewest, most = min(captions), max(captions)
+    return f"{total:,}, {fewest} an image" if fewest == most else f"{total:,}, {fewest} to {most} an image"
+
+
+def _unreadable(failures: tuple[Failure, ...]) -> str:
+    if not failures:
+        return "none"
+    return f"{len(failures):,}: {_few([f'{failure.name} ({failure.reason})' for failure in failures])}"
+
+
+def _duplicates(groups: tuple[tuple[str, ...], ...]) -> str:
+    if not groups:
+        return "none"
+    extra = sum(len(group) - 1 for group in groups)
+    return f"{extra:,} images repeat others: {_few([' = '.join(group[:3]) for group in groups])}"
+
+
+def _few(names: list[str] | tuple[str, ...]) -> str:
+    more = f" and {len(names) - NAMED_IN_REPORT:,} more" if len(names) > NAMED_IN_REPORT else ""
+    return ", ".join(names[:NAMED_IN_REPORT]) + more

@@ -1,0 +1,65 @@
+"""A fixed list of image files below a root: what folders, lists and several named sets come down to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from eigenview.data.decode import EncodedImage, printable
+from eigenview.data.source import Labels, SourceInfo, Unannotated
+
+
+class FilesSource(Unannotated):
+    """Image i is ``root / names[i]``. Only names are held here: a file is opened when its image is asked for."""
+
+    def __init__(
+        self,
+        root: Path,
+        names: Sequence[str],
+        *,
+        kind: str,
+        place: str,
+        labels: Labels | None = None,
+        classes: tuple[str, ...] | None = None,
+        captions: Sequence[tuple[str, ...]] | None = None,
+        channels: int = 3,
+    ) -> None:
+        self.root = root
+        # one flat buffer instead of a million strings, which every worker would copy as it touches them
+        self._names = np.array([os.fsencode(name) for name in names])
+        self._labels, self._classes, self._captions = labels, classes, captions
+        self._kind, self._place, self._channels = kind, place, channels
+
+    @property
+    def labels(self) -> Labels | None:
+        return self._labels
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return self._classes
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def relative_path(self, index: int) -> str:
+        return os.fsdecode(self._names[index].item())
+
+    def image(self, index: int) -> EncodedImage:
+        relative = self.relative_path(index)
+        return EncodedImage.from_file(self.root / relative, name=printable(relative), channels=self._channels)
+
+    def captions(self, index: int) -> tuple[str, ...]:
+        return () if self._captions is None else self._captions[index]
+
+    def describe(self) -> SourceInfo:
+        return SourceInfo(
+            kind=self._kind,
+            place=self._place,
+            count=len(self),
+            classes=self._classes,
+            is_labelled=self._labels is not None,
+            is_captioned=self._captions is not None and any(self._captions),
+        )

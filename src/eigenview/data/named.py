@@ -1,0 +1,115 @@
+"""Data sets by name, each from the files its authors publish, in a local directory."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from eigenview.data.arrays import ArraySource
+from eigenview.data.binary import NyuDepthSource, cifar, fashion_mnist, missing, require_split, stl10
+from eigenview.data.decode import printable
+from eigenview.data.files import FilesSource
+from eigenview.data.folder import FolderSource
+from eigenview.data.shapes import ShapesSource
+from eigenview.data.source import Source
+from eigenview.errors import DataError
+
+
+def data_root() -> Path:
+    """Where named sets lie when no directory is given: $EIGENVIEW_DATA, or ~/.cache/eigenview."""
+    return Path(os.environ.get("EIGENVIEW_DATA") or Path.home() / ".cache" / "eigenview")
+
+
+def digits(*, split: str = "all") -> ArraySource:
+    """scikit-learn's 1,797 handwritten digits, 8 × 8, grey, 0 … 16 stretched to 0 … 255.
+
+    "test" is every fifth image, "train" the others.
+    """
+    from sklearn.datasets import load_digits
+
+    require_split(split, ("all", "train", "test"))
+    bunch = load_digits()
+    images = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
+    is_test = np.arange(len(images)) % 5 == 4
+    chosen = {"all": np.ones_like(is_test), "train": ~is_test, "test": is_test}[split]
+    labels, names = bunch.target[chosen], [str(digit) for digit in range(10)]
+    return ArraySource(images[chosen], labels=labels, classes=names, place="scikit-learn", kind=f"digits {split}")
+
+
+def shapes(*, count: int = 10_000, size: int = 32, seed: int = 0) -> ShapesSource:
+    """Shapes drawn on the fly; another ``seed`` is another set."""
+    return ShapesSource(count, size=size, seed=seed)
+
+
+def cifar10(directory: Path, *, split: str = "train") -> ArraySource:
+    return cifar(directory, split=split, classes=10)
+
+
+def cifar100(directory: Path, *, split: str = "train") -> ArraySource:
+    return cifar(directory, split=split, classes=100)
+
+
+def stl10_split(directory: Path, *, split: str = "train") -> ArraySource:
+    return stl10(directory, split=split)
+
+
+def fashion_mnist_split(directory: Path, *, split: str = "train") -> ArraySource:
+    return fashion_mnist(directory, split=split)
+
+
+def nyu_depth_v2(directory: Path, *, split: str = "all") -> NyuDepthSource:
+    return NyuDepthSource(directory, split=split)
+
+
+def tiny_imagenet(directory: Path, *, split: str = "train") -> FilesSource:
+    """Tiny-ImageNet: 200 classes of 64 × 64 JPEGs; "test" has no labels."""
+    require_split(split, ("train", "val", "test"))
+    root = directory if directory.name == "tiny-imagenet-200" else directory / "tiny-imagenet-200"
+    if not (root / split).is_dir():
+        raise missing("tiny-imagenet", directory, f"tiny-imagenet-200/{split}")
+    if split != "val":
+        return FolderSource(root / split, labelled=split == "train", kind=f"tiny-imagenet {split}")
+    listed = root / "wnids.txt"
+    classes = sorted(listed.read_text().split()) if listed.is_file() else None
+    if classes is None:
+        raise missing("tiny-imagenet", directory, "tiny-imagenet-200/wnids.txt")
+    numbers = {name: number for number, name in enumerate(classes)}  # the order of the training folders
+    annotations = root / "val" / "val_annotations.txt"
+    if not annotations.is_file():
+        raise missing("tiny-imagenet", directory, "tiny-imagenet-200/val/val_annotations.txt")
+    rows = [line.split("\t") for line in annotations.read_text().splitlines() if line.strip()]
+    unknown = [row for row in rows if len(row) < 2 or row[1] not in numbers]
+    if unknown:
+        raise DataError(f"{printable(annotations)} has a line without a known class: {unknown[0]}")
+    rows.sort()
+    return FilesSource(
+        root / "val" / "images",
+        [row[0] for row in rows],
+        kind="tiny-imagenet val",
+        place=printable(root / "val"),
+        labels=np.array([numbers[row[1]] for row in rows], dtype=np.int64),
+        classes=tuple(classes),
+    )
+
+
+def imagenet(directory: Path, *, split: str = "train") -> FolderSource:
+    """ImageNet as folders: train/<wnid>/*.JPEG and val/<wnid>/*.JPEG (the validation images sorted into classes)."""
+    require_split(split, ("train", "val"))
+    if not (directory / split).is_dir():
+        raise missing("imagenet", directory, f"{split}/ with one folder per class")
+    return FolderSource(directory / split, labelled=True, kind=f"imagenet {split}")
+
+
+DRAWN: dict[str, Callable[..., Source]] = {"digits": digits, "shapes": shapes}  # need no files
+STORED: dict[str, Callable[..., Source]] = {
+    "cifar10": cifar10,
+    "cifar100": cifar100,
+    "stl10": stl10_split,
+    "tiny-imagenet": tiny_imagenet,
+    "fashion-mnist": fashion_mnist_split,
+    "imagenet": imagenet,
+    "nyu-depth-v2": nyu_depth_v2,
+}

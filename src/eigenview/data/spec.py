@@ -1,0 +1,152 @@
+"""A source from one line of text, such as a user types: ``[kind:]place[?option=value&option=value]``.
+
+=========================  =======================================================================
+``photos/``                a folder, every picture in it
+``photos/?labelled=yes``   the same, with classes from its sub-folders
+``x.npy``, ``xy.npz``      arrays (``?labels=y.npy``)
+``train.parquet``          a table; wildcards join several (``?label=fine_label&depth_scale=25.5``)
+``list.csv``, ``.jsonl``   a list of paths with captions and labels (``?root=photos``)
+``s-{000..099}.tar``       shards, also by http(s) (``?buffer=5000``)
+``digits``, ``shapes``     what needs no files (``shapes?count=50000&size=64&seed=1``)
+``cifar10:/data/cifar``    a named set in a directory (``?split=test``)
+=========================  =======================================================================
+
+The kind in front (folder, arrays, table, list, shards, or a set's name) is needed only where the place does not tell.
+A ``Path`` object is taken as it is: nothing in it is read as a kind or an option.
+"""
+
+from __future__ import annotations
+
+import glob
+import inspect
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from urllib.parse import parse_qsl, urlsplit
+
+from eigenview.data.arrays import ArraySource
+from eigenview.data.decode import printable
+from eigenview.data.folder import FolderSource
+from eigenview.data.listing import ListSource
+from eigenview.data.named import DRAWN, STORED, data_root
+from eigenview.data.shards import ShardSource
+from eigenview.data.source import Source, StreamSource
+from eigenview.data.tables import TableSource
+from eigenview.errors import DataError, SettingError
+
+Option = str | int | float | bool | Path | None
+AnySource = Source | StreamSource
+
+BY_SUFFIX = {
+    ".npy": "arrays",
+    ".npz": "arrays",
+    ".parquet": "table",
+    ".csv": "list",
+    ".tsv": "list",
+    ".jsonl": "list",
+    ".tar": "shards",
+    ".tar.gz": "shards",
+    ".tgz": "shards",
+}
+READERS: dict[str, Callable[..., AnySource]] = {
+    "folder": FolderSource,
+    "arrays": ArraySource.from_file,
+    "table": TableSource,
+    "list": ListSource,
+    "shards": ShardSource,
+}
+YES_AND_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
+
+
+def open_source(spec: str | Path, **options: Option) -> AnySource:
+    """The source that ``spec`` describes; ``options`` add to, and win over, those in the text."""
+    kind, place, written = (None, str(spec), {}) if isinstance(spec, Path) else _parsed(spec)
+    kind = kind if kind is not None else _guessed(place)
+    if kind in DRAWN:
+        opener: Callable[..., AnySource] = DRAWN[kind]
+        if place:
+            raise SettingError(f"{kind} comes with the library and takes no directory; got {place}")
+    else:
+        opener = READERS[kind] if kind in READERS else STORED[kind]
+    chosen = {**_converted(opener, kind, written), **_known(opener, kind, options)}
+    if kind in DRAWN:
+        return opener(**chosen)
+    if kind in STORED:
+        directory = Path(place) if place else data_root() / kind
+        if not directory.exists():
+            raise DataError(f"no such folder: {printable(directory)}; {kind} needs its published files there")
+        return opener(directory, **chosen)
+    return opener(_tables(place) if kind == "table" else place, **chosen)
+
+
+def _parsed(spec: str) -> tuple[str | None, str, dict[str, str]]:
+    """Kind (None: not said), place, options as written."""
+    place, _, query = (spec, "", "") if Path(spec).exists() else spec.partition("?")
+    try:
+        written = dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
+    except ValueError:
+        raise SettingError(f"options are written ?name=value&name=value; got ?{query}") from None
+    kind, colon, rest = place.partition(":")
+    known = {*READERS, *DRAWN, *STORED}
+    if colon and kind in known:
+        return kind, rest, written
+    if not colon and place in known and (place in DRAWN or place in STORED) and not Path(place).exists():
+        return place, "", written
+    return None, place, written
+
+
+def _guessed(place: str) -> str:
+    if not place:
+        raise SettingError("a source needs a path or a name; got nothing")
+    path = Path(place)
+    if path.is_dir():
+        return "folder"
+    name = urlsplit(place).path.lower() if "://" in place else place.lower()
+    for suffix, kind in BY_SUFFIX.items():
+        if name.endswith(suffix):
+            return kind
+    if path.exists():
+        raise DataError(
+            f"{printable(place)} is a file, not a folder of images, and not one of {' '.join(BY_SUFFIX)}; "
+            "say what it is, such as list:PATH"
+        )
+    raise DataError(
+        f"no such folder or file: {printable(place)}; is the path right? (sets: {', '.join([*DRAWN, *STORED])})"
+    )
+
+
+def _tables(place: str) -> list[str]:
+    found = [place] if Path(place).exists() else sorted(glob.glob(place))
+    return found or [place]  # what is missing is said by the reader
+
+
+def _settings(opener: Callable[..., AnySource]) -> Mapping[str, inspect.Parameter]:
+    parameters = inspect.signature(opener).parameters
+    return {name: one for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def _known(opener: Callable[..., AnySource], kind: str, options: Mapping[str, Option]) -> dict[str, Option]:
+    settings = _settings(opener)
+    for name in options:
+        if name not in settings:
+            raise SettingError(f"{kind} has no option {name!r}; it has {', '.join(settings)}")
+    return dict(options)
+
+
+def _converted(opener: Callable[..., AnySource], kind: str, written: Mapping[str, str]) -> dict[str, Option]:
+    """Each value as the type of its option's default; options without one are text."""
+    settings = _settings(opener)
+    _known(opener, kind, written)
+    chosen: dict[str, Option] = {}
+    for name, text in written.items():
+        default = settings[name].default
+        try:
+            if isinstance(default, bool):
+                chosen[name] = YES_AND_NO[text.lower()]
+            elif isinstance(default, (int, float)):
+                chosen[name] = type(default)(text)
+            else:
+                chosen[name] = text
+        except (KeyError, ValueError):
+            wanted = "yes or no" if isinstance(default, bool) else "a number"
+            raise SettingError(f"{kind}'s option {name} is {wanted}; got {text!r}") from None
+    return chosen
