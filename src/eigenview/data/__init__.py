@@ -12,6 +12,7 @@ from eigenview.data.failures import Failure
 from eigenview.data.folder import FolderSource
 from eigenview.data.listing import ListSource
 from eigenview.data.loader import Loader, LoaderState
+from eigenview.data.memory import DecodedSource, decoded
 from eigenview.data.resize import Resize
 from eigenview.data.shapes import ShapesSource
 from eigenview.data.shards import ShardSource
@@ -25,6 +26,7 @@ __all__ = [
     "Batch",
     "BatchSource",
     "CheckReport",
+    "DecodedSource",
     "EncodedImage",
     "Failure",
     "FolderSource",
@@ -45,6 +47,7 @@ __all__ = [
     "TableSource",
     "UnreadableImage",
     "check",
+    "decoded",
     "download",
     "fetch",
     "open_source",
