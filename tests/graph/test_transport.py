@@ -141,6 +141,19 @@ def test_a_prototype_that_plain_exponentials_lose_gets_its_share():
     torch.testing.assert_close(codes.mean(dim=0), torch.full((3,), 1 / 3), rtol=0, atol=1e-3)
 
 
+@pytest.mark.parametrize("scale", [1e3, 1e10, 1e30])
+def test_scores_far_beyond_cosines_stay_finite(scale):
+    codes = sinkhorn(scale * cosines(20, 6).float(), epsilon=0.001, iterations=10)
+    torch.testing.assert_close(codes.sum(dim=1), torch.ones(20), rtol=0, atol=1e-6)
+
+
+def test_marginals_over_many_orders_of_magnitude_stay_close_to_float64():
+    scores, row, column = cosines(50, 20), torch.logspace(-20, 0, 50).double(), torch.logspace(-15, 0, 20).double()
+    exact = sinkhorn(scores, epsilon=0.001, row_marginal=row, column_marginal=column)
+    codes = sinkhorn(scores.float(), epsilon=0.001, row_marginal=row, column_marginal=column)
+    torch.testing.assert_close(codes.double(), exact, rtol=0, atol=5e-4)
+
+
 def test_identical_scores_and_a_single_sample_follow_the_prototype_marginal():
     share = torch.tensor([0.5, 0.2, 0.3], dtype=torch.float64)
     constant = torch.full((4, 3), 0.3, dtype=torch.float64)

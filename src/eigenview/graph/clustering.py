@@ -13,8 +13,8 @@ from eigenview.distributed import Group, gather_rows, row_counts, row_offset, su
 from eigenview.errors import DataError, EigenviewError, SettingError, ShapeError
 from eigenview.graph.transport import refuse_together
 
-BLOCK_ELEMENTS = 1 << 20  # similarities held at a time: 4 MB in float32
-LARGEST_BLOCK = 1 << 14  # rows, however few the clusters
+BLOCK_ELEMENTS = 1 << 21  # similarities held at a time: 8 MB in float32
+LARGEST_BLOCK = 1 << 14  # rows, however few the clusters; and those summed before the sums go to float64
 PROPOSALS = 256  # candidate centroids k-means++ draws at a time
 CHUNK = 64  # width of the pieces in which the nearest centroid is looked for
 
@@ -74,10 +74,10 @@ def spherical_kmeans(
         centroids = _starting_centroids(rows, clusters, start, torch.Generator().manual_seed(seed))
         objectives = []
         for _ in range(iterations):
-            similarity, assignment = _nearest(rows, centroids)
+            similarity, _, sums = _assigned(rows, centroids)
             objectives.append(rows.mean(similarity))
-            centroids = _moved(rows, centroids, similarity, assignment, empty)
-        similarity, assignment = _nearest(rows, centroids)
+            centroids = _moved(rows, centroids, similarity, sums, empty)
+        similarity, assignment, _ = _assigned(rows, centroids)
         objectives.append(rows.mean(similarity))
         counts = sum_over_processes(torch.bincount(assignment, minlength=clusters), group)
     return Clustering(centroids, assignment, counts, tuple(objectives))
@@ -127,8 +127,8 @@ class _UnitRows:
         return gather_rows(values, self.group, counts=self.counts)
 
 
-def _similarities(rows: _UnitRows, centroids: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """Blocks of cosines to the centroids, in one buffer that the next block overwrites; wide ones padded with −∞."""
+def _similarities(rows: _UnitRows, centroids: Tensor) -> Iterator[tuple[slice, Tensor, Tensor]]:
+    """Blocks of rows and their cosines to the centroids, in a buffer that the next overwrites; padded by −∞ if wide."""
     clusters = len(centroids)
     width = -(-clusters // CHUNK) * CHUNK if clusters > 4 * CHUNK else clusters
     size = min(max(1, BLOCK_ELEMENTS // width), LARGEST_BLOCK)
@@ -136,16 +136,23 @@ def _similarities(rows: _UnitRows, centroids: Tensor) -> Iterator[tuple[slice, T
     for place, block in rows.blocks(size):
         table = buffer[: len(block)]
         torch.mm(block, centroids.T, out=table[:, :clusters])
-        yield place, table
+        yield place, block, table
 
 
-def _nearest(rows: _UnitRows, centroids: Tensor) -> tuple[Tensor, Tensor]:
-    """Cosine to the nearest centroid and which it is, both (n,)."""
+def _assigned(rows: _UnitRows, centroids: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Cosine to the nearest centroid (n,), which it is (n,), and the sums of each cluster's rows here (K, d)."""
     similarity = torch.empty(len(rows), dtype=rows.dtype, device=rows.device)
     assignment = torch.empty(len(rows), dtype=torch.long, device=rows.device)
-    for place, table in _similarities(rows, centroids):
+    sums = torch.zeros(centroids.shape, dtype=rows.wide, device=rows.device)
+    partial, summed = torch.zeros_like(centroids), 0
+    for place, block, table in _similarities(rows, centroids):
         similarity[place], assignment[place] = _largest_of_rows(table)
-    return similarity, assignment
+        partial.index_add_(0, assignment[place], block)
+        if place.stop - summed >= LARGEST_BLOCK or place.stop == len(rows):
+            sums += partial
+            partial.zero_()
+            summed = place.stop
+    return similarity, assignment, sums
 
 
 def _largest_of_rows(table: Tensor) -> tuple[Tensor, Tensor]:
@@ -160,11 +167,8 @@ def _largest_of_rows(table: Tensor) -> tuple[Tensor, Tensor]:
     return best.values, best.indices * CHUNK + inside.indices
 
 
-def _moved(rows: _UnitRows, centroids: Tensor, similarity: Tensor, assignment: Tensor, empty: str) -> Tensor:
+def _moved(rows: _UnitRows, centroids: Tensor, similarity: Tensor, sums: Tensor, empty: str) -> Tensor:
     """The direction of each cluster's sum; clusters without one keep their centroid or take a far row."""
-    sums = torch.zeros(centroids.shape, dtype=rows.wide, device=rows.device)
-    for place, block in rows.blocks(LARGEST_BLOCK):
-        sums += torch.zeros_like(centroids).index_add_(0, assignment[place], block)
     sums = sum_over_processes(sums, rows.group)
     length: Tensor = torch.linalg.vector_norm(sums, dim=1, keepdim=True)
     # rows that cancel out leave rounding, not a direction
@@ -204,7 +208,7 @@ def _kmeans_plus_plus(rows: _UnitRows, clusters: int, generator: torch.Generator
     distance = torch.full((len(rows),), 2.0, dtype=rows.dtype, device=rows.device)
     fresh = chosen
     while len(chosen) < clusters:
-        for place, table in _similarities(rows, fresh):
+        for place, _, table in _similarities(rows, fresh):
             distance[place] = torch.minimum(distance[place], 1 - table.amax(dim=1))
         distance[distance <= 16 * torch.finfo(rows.dtype).eps] = 0  # a copy of a centroid, but for rounding
         everywhere = rows.gather(distance).cpu().double()

@@ -112,13 +112,13 @@ def _column_log_sum(scores: Tensor, epsilon: float, dtype: torch.dtype, group: G
     highest = torch.full((scores.shape[1],), -torch.inf, dtype=dtype, device=scores.device)
     if len(scores):
         highest = torch.maximum(highest, scores.amax(dim=0).to(dtype))
-    highest = max_over_processes(highest, group) / epsilon
+    highest = max_over_processes(highest, group)
     total = torch.zeros_like(highest)
     buffer = torch.empty(_block_rows(scores), scores.shape[1], dtype=dtype, device=scores.device)
     for _, block in _blocks(scores, dtype):
-        rows = torch.add(-highest, block, alpha=1 / epsilon, out=buffer[: len(block)])
-        total += rows.exp_().sum(dim=0)
-    return highest + sum_over_processes(total, group).log()
+        below = torch.sub(block, highest, out=buffer[: len(block)])  # at most 0, whatever the rounding of 1/ε
+        total += below.mul_(1 / epsilon).exp_().sum(dim=0)
+    return highest / epsilon + sum_over_processes(total, group).log()
 
 
 def _block_rows(scores: Tensor) -> int:
