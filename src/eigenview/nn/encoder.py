@@ -1,0 +1,96 @@
+"""What every encoder offers: pooled features, and intermediate ones by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from eigenview.errors import SettingError, ShapeError
+
+POOLED = "pooled"  # on every encoder: what its forward returns
+
+Step = tuple[str, Callable[[Tensor], Tensor]]
+
+
+class Encoder(nn.Module):
+    """Images (n, channels, height, width) → pooled features (n, ``feature_width``).
+
+    A subclass gives ``steps``: named stages that run one after the other. ``forward`` stops at the one named
+    ``pooled``; what may follow it is for :meth:`features` alone. ``aliases`` are other names for the same stages.
+    """
+
+    feature_width: int
+    channels: int
+    aliases: Mapping[str, str] = {}
+
+    def steps(self) -> list[Step]:
+        raise NotImplementedError
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        """The names that :meth:`features` knows, in the order of computation; aliases last."""
+        return (*(name for name, _ in self.steps()), *self.aliases)
+
+    def forward(self, images: Tensor) -> Tensor:
+        self._check(images)
+        for name, step in self.steps():
+            images = step(images)
+            if name == POOLED:
+                break
+        return images
+
+    def features(self, images: Tensor, layers: Sequence[str] = (POOLED,)) -> dict[str, Tensor]:
+        """Features by layer name; stages after the last one asked for do not run."""
+        check_layers(layers, self.layer_names)
+        self._check(images)
+        wanted = {self.aliases.get(name, name) for name in layers}
+        found: dict[str, Tensor] = {}
+        for name, step in self.steps():
+            images = step(images)
+            if name in wanted:
+                found[name] = images
+            if len(found) == len(wanted):
+                break
+        return {name: found[self.aliases.get(name, name)] for name in layers}
+
+    def _check(self, images: Tensor) -> None:
+        if images.ndim != 4 or images.shape[1] != self.channels or not images.is_floating_point():
+            raise ShapeError(
+                f"this encoder takes floating images (n, {self.channels}, height, width); "
+                f"got {tuple(images.shape)}, {images.dtype}"
+            )
+
+
+def check_layers(layers: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse an empty choice, a bare string, and names that the encoder does not have."""
+    if isinstance(layers, str):
+        raise SettingError(f"layers must be a list of names; got the string {layers!r}: write [{layers!r}]")
+    unknown = [name for name in layers if name not in known]
+    if unknown or not layers:
+        got = f"no layer {', '.join(map(repr, unknown))} in this encoder" if unknown else "no layer was asked for"
+        raise SettingError(f"{got}; it has {', '.join(known)}")
+
+
+def global_average(maps: Tensor) -> Tensor:
+    """(n, c, h, w) → (n, c), the mean over positions."""
+    return maps.mean(dim=(2, 3))
+
+
+def scaled_width(base: int, width: float, *, multiple: int = 8) -> int:
+    """``base · width`` channels, to the nearest multiple of 8 so that any number of groups divides them."""
+    if not 0 < width < float("inf"):
+        raise SettingError(f"width must be a positive multiplier; got {width}")
+    return max(multiple, multiple * round(base * width / multiple))
+
+
+@torch.no_grad()
+def start_convolutions(module: nn.Module) -> None:
+    """He et al.'s start: convolutions N(0, 2/fan_out), normalisation the identity."""
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
+        elif isinstance(part, (nn.modules.batchnorm._BatchNorm, nn.GroupNorm)) and part.affine:
+            nn.init.ones_(part.weight)
+            nn.init.zeros_(part.bias)

@@ -1,0 +1,31 @@
+"""Normalisation layers by name: what encoders are built with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import gcd
+from typing import Literal
+
+from torch import nn
+
+from eigenview.errors import SettingError
+
+Normalization = Literal["batch", "group"]
+Norm = Callable[[int], nn.Module]  # channels → layer
+
+GROUPS = 32  # Wu & He 2018
+
+
+def group_norm(channels: int) -> nn.GroupNorm:
+    """GroupNorm with 32 groups, fewer where that leaves under two channels each: one value minus itself is zero."""
+    return nn.GroupNorm(gcd(GROUPS, max(1, channels // 2)), channels)
+
+
+NORMALIZATIONS: dict[str, Norm] = {"batch": nn.BatchNorm2d, "group": group_norm}
+
+
+def norm_layer(name: str) -> Norm:
+    """The constructor of a normalisation over channels."""
+    if name not in NORMALIZATIONS:
+        raise SettingError(f"normalization must be one of {', '.join(NORMALIZATIONS)}; got {name!r}")
+    return NORMALIZATIONS[name]

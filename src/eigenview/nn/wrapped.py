@@ -1,0 +1,144 @@
+"""Encoders from elsewhere: any module of the user's, and models of timm and torchvision by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from types import ModuleType
+
+import torch
+from torch import Tensor, nn
+
+from eigenview.errors import SettingError, ShapeError
+from eigenview.nn.encoder import POOLED, Encoder, Step, check_layers, global_average
+
+TRIAL_SIZE = 32  # pixels of the dry run when no image size is given
+CLASSIFIERS = ("fc", "classifier", "head", "heads")  # where torchvision's models keep their last layer
+
+
+class WrappedEncoder(Encoder):
+    """A module as an encoder: its output, averaged over positions if it has any, is the pooled feature.
+
+    Layers: ``pooled`` and the dotted names of the module's submodules.
+    """
+
+    def __init__(self, module: nn.Module, feature_width: int, *, channels: int = 3) -> None:
+        super().__init__()
+        self.module, self.feature_width, self.channels = module, feature_width, channels
+
+    def steps(self) -> list[Step]:
+        return [(POOLED, lambda images: _pooled(self.module(images)))]
+
+    @property
+    def layer_names(self) -> tuple[str, ...]:
+        return (*(name for name, _ in self.module.named_modules() if name), POOLED)
+
+    def features(self, images: Tensor, layers: Sequence[str] = (POOLED,)) -> dict[str, Tensor]:
+        """Features by submodule name, read as the module runs; the last call counts if one runs several times."""
+        check_layers(layers, self.layer_names)
+        found: dict[str, Tensor] = {}
+
+        def keep(name: str) -> object:
+            def hook(_module: nn.Module, _inputs: object, output: object) -> None:
+                if not isinstance(output, Tensor):
+                    raise ShapeError(f"layer {name!r} returns a {type(output).__name__}, not a tensor; pick another")
+                found[name] = output.clone()  # a later layer may work in place
+
+            return self.module.get_submodule(name).register_forward_hook(hook)
+
+        hooks = [keep(name) for name in layers if name != POOLED]
+        try:
+            found[POOLED] = self(images)
+        finally:
+            for hook in hooks:
+                hook.remove()  # type: ignore[attr-defined]
+        silent = [name for name in layers if name not in found]
+        if silent:
+            raise SettingError(f"layer {', '.join(map(repr, silent))} did not run in this forward pass; pick another")
+        return {name: found[name] for name in layers}
+
+
+def wrap(
+    module: nn.Module, *, feature_width: int | None = None, channels: int = 3, image_size: int | None = None
+) -> Encoder:
+    """Any module that maps images (n, channels, h, w) to (n, d) or (n, d, h', w') as an encoder.
+
+    The width d is found by a dry run on two images of ``image_size`` (32 unless given), in evaluation mode, without
+    touching the random state; a given ``feature_width`` is held against it. An :class:`Encoder` passes unchanged.
+    """
+    if isinstance(module, Encoder):
+        return module
+    size = TRIAL_SIZE if image_size is None else image_size
+    found = _trial_width(module, channels, size)
+    if feature_width is not None and feature_width != found:
+        raise SettingError(f"feature_width says {feature_width}, but the module gives features of width {found}")
+    return WrappedEncoder(module, found, channels=channels)
+
+
+def timm_encoder(name: str, *, channels: int = 3, image_size: int | None = None) -> Encoder:
+    """A timm model without its classifier, with fresh weights."""
+    timm = _library("timm", name)
+    try:
+        model = timm.create_model(name, pretrained=False, num_classes=0, in_chans=channels)
+    except (RuntimeError, ValueError) as error:
+        raise SettingError(f"timm cannot build {name!r}: {error}") from error
+    size = image_size if image_size is not None else _default_size(model)
+    return wrap(model, channels=channels, image_size=size)
+
+
+def torchvision_encoder(name: str, *, channels: int = 3, image_size: int | None = None) -> Encoder:
+    """A torchvision model with its last layer replaced by the identity, with fresh weights."""
+    if channels != 3:
+        raise SettingError(f"torchvision's models take 3 channels; got channels={channels}: use ours or timm's")
+    models = _library("torchvision.models", name)
+    try:
+        model = models.get_model(name, weights=None)
+    except ValueError as error:
+        raise SettingError(f"torchvision cannot build {name!r}: {error}") from error
+    for classifier in CLASSIFIERS:
+        if isinstance(getattr(model, classifier, None), nn.Module):
+            setattr(model, classifier, nn.Identity())
+    return wrap(model, channels=channels, image_size=224 if image_size is None else image_size)
+
+
+def _library(module: str, model: str) -> ModuleType:
+    library = module.split(".", 1)[0]
+    try:
+        return import_module(module)
+    except (ImportError, RuntimeError) as error:  # a torchvision built for another torch raises RuntimeError
+        raise SettingError(
+            f"encoder {library}:{model} needs {library}, which does not import here ({error}); "
+            f"pip install {library}, or use one of our own encoders"
+        ) from error
+
+
+def _default_size(model: nn.Module) -> int | None:
+    """The image size that a timm model was made for, where it says so."""
+    settings = getattr(model, "default_cfg", None)
+    size = settings.get("input_size") if isinstance(settings, dict) else None
+    return int(size[-1]) if size else None
+
+
+def _trial_width(module: nn.Module, channels: int, size: int) -> int:
+    was_training = {part: part.training for part in module.modules()}
+    like = next((tensor for tensor in module.parameters() if tensor.is_floating_point()), torch.empty(0))
+    module.eval()
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            output = module(torch.zeros(2, channels, size, size, dtype=like.dtype, device=like.device))
+    except Exception as error:
+        raise SettingError(
+            f"the encoder failed on a trial batch of shape (2, {channels}, {size}, {size}): {error}; "
+            "is image_size or channels wrong?"
+        ) from error
+    finally:
+        for part, mode in was_training.items():
+            part.training = mode
+    return _pooled(output).shape[1]
+
+
+def _pooled(output: object) -> Tensor:
+    if not isinstance(output, Tensor) or output.ndim not in (2, 4):
+        got = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        raise ShapeError(f"an encoder's module must return (n, d) or (n, d, h, w); got {got}")
+    return output if output.ndim == 2 else global_average(output)
