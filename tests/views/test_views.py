@@ -98,7 +98,7 @@ def test_views_do_not_depend_on_the_rest_of_the_batch(colour):
 def test_views_do_not_depend_on_how_many_images_are_taken_together(monkeypatch):
     views = Views(EVERYTHING, seed=9)
     whole = views(IMAGES, INDICES, epoch=3)
-    monkeypatch.setattr(augment_module, "BLOCK_NUMBERS", 5000)
+    monkeypatch.setattr(augment_module, "CROP_NUMBERS", 5000)
     for ours, theirs in zip(views(IMAGES, INDICES, epoch=3).views, whole.views, strict=True):
         torch.testing.assert_close(ours, theirs, atol=2e-5, rtol=1e-5)
 

@@ -18,7 +18,9 @@ from eigenview.views.draw import Ints, Keys, view_keys
 from eigenview.views.recipe import Crop, Recipe
 from eigenview.views.work import BlurWork, CropWork, FinishWork
 
-BLOCK_NUMBERS = 1 << 20  # 4 MB of float32: temporaries stay near the core, and memory is reused, not mapped anew
+# Values in a block of images: temporaries stay near the core, and their memory is reused instead of mapped anew.
+CROP_NUMBERS = 1 << 20  # many small images, for matrix products that are worth starting
+FINISH_NUMBERS = 1 << 18  # one view at 224 pixels: what is blurred need not be gathered first
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ class Views:
             out = _empty_views(images, crop)
             crops = [CropWork(self.recipe, crop, own, images) for own in keys]
             finishes = [FinishWork(self.recipe, own, images) for own in keys]
-            for block in blocks(images, max(images[0].numel(), out[0].numel())):
+            for block in blocks(images, CROP_NUMBERS // max(images[0].numel(), out[0].numel())):
                 pixels = images[block].to(torch.float32)
                 for cropping, finish, view in zip(crops, finishes, torch.split(out, len(images)), strict=True):
                     finish(cropping(pixels, block), block, out=view[block])
@@ -75,7 +77,7 @@ class Views:
             for own, view in zip(keys, torch.split(out, len(crops[0])), strict=True):
                 images = next(waiting)
                 blurring, finish = BlurWork(self.recipe, crop, own, images), FinishWork(self.recipe, own, images)
-                for block in blocks(images, images[0].numel()):
+                for block in blocks(images, FINISH_NUMBERS // images[0].numel()):
                     pixels = images[block].to(torch.float32, memory_format=torch.contiguous_format)
                     finish(blurring(pixels, block), block, out=view[block])
             groups.append(out)
@@ -85,10 +87,10 @@ class Views:
         return [(crop, view_keys(self.seed, epoch, numbers, views)) for crop, views in crop_views(self.recipe)]
 
 
-def blocks(images: Tensor, numbers: int) -> list[slice]:
-    """Images taken together, ``numbers`` values each: as many as stay in a core's cache; all of them on a device."""
+def blocks(images: Tensor, together: int) -> list[slice]:
+    """The images in blocks of ``together`` (at least one), so that a core's cache holds them; one block elsewhere."""
     count = len(images)
-    step = count if images.device.type != "cpu" else max(1, BLOCK_NUMBERS // numbers)
+    step = max(1, together) if images.device.type == "cpu" else count
     return [slice(first, first + step) for first in range(0, count, step)]
 
 

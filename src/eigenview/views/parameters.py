@@ -6,6 +6,7 @@ original image's size. Each quantity has a slot of its own: turning one off does
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,7 +19,8 @@ Bools = NDArray[np.bool_]
 
 TRIES = 10  # then the central part of the image, as torchvision does
 
-_AREA, _RATIO, _PLACE, _FLIP = 0, TRIES, 2 * TRIES, 2 * TRIES + 2  # first slot of each quantity
+# the first slot of each quantity
+_AREA, _RATIO, _TOP, _LEFT, _FLIP = 0, TRIES, 2 * TRIES, 2 * TRIES + 1, 2 * TRIES + 2
 _JITTER, _GREY, _BLUR, _SOLARISE, _AFFINE = 32, 40, 41, 43, 44
 
 
@@ -68,8 +70,9 @@ def draw_boxes(crop: Crop, recipe: Recipe, keys: Keys, *, width: int | Ints, hei
     central part whose shape is allowed. ``width`` and ``height`` are the originals' (one for all, or keys' shape).
     """
     wide, high = np.broadcast_to(width, keys.shape), np.broadcast_to(height, keys.shape)
-    area = between(uniforms(keys, _AREA, TRIES), crop.scale) * (wide * high)[..., None]
-    ratio = np.exp(between(uniforms(keys, _RATIO, TRIES), (np.log(recipe.ratio[0]), np.log(recipe.ratio[1]))))
+    numbers = uniforms(keys, _AREA, _FLIP + 1)
+    area = between(numbers[..., _AREA:_RATIO], crop.scale) * (wide * high)[..., None]
+    ratio = np.exp(between(numbers[..., _RATIO:_TOP], (math.log(recipe.ratio[0]), math.log(recipe.ratio[1]))))
     widths, heights = np.rint(np.sqrt(area * ratio)), np.rint(np.sqrt(area / ratio))
     fits = (widths >= 1) & (widths <= wide[..., None]) & (heights >= 1) & (heights <= high[..., None])
     first = fits.argmax(axis=-1)[..., None]
@@ -77,16 +80,14 @@ def draw_boxes(crop: Crop, recipe: Recipe, keys: Keys, *, width: int | Ints, hei
     central_width, central_height = _largest_allowed(wide, high, recipe.ratio)
     box_width = np.where(some, np.take_along_axis(widths, first, -1)[..., 0], central_width)
     box_height = np.where(some, np.take_along_axis(heights, first, -1)[..., 0], central_height)
-    place = uniforms(keys, _PLACE, 2)
-    top = np.where(some, np.floor(place[..., 0] * (high - box_height + 1)), (high - box_height) // 2)
-    left = np.where(some, np.floor(place[..., 1] * (wide - box_width + 1)), (wide - box_width) // 2)
-    flip = uniforms(keys, _FLIP, 1)[..., 0] < recipe.flip
+    top = np.where(some, np.floor(numbers[..., _TOP] * (high - box_height + 1)), (high - box_height) // 2)
+    left = np.where(some, np.floor(numbers[..., _LEFT] * (wide - box_width + 1)), (wide - box_width) // 2)
     return Boxes(
         left=left.astype(np.int64),
         top=top.astype(np.int64),
         width=box_width.astype(np.int64),
         height=box_height.astype(np.int64),
-        flip=flip,
+        flip=numbers[..., _FLIP] < recipe.flip,
     )
 
 

@@ -97,22 +97,27 @@ def resample(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     return torch.matmul(rows[:, None], narrow.view(n, channels, height, -1))
 
 
-def blur(images: Tensor, matrix: Tensor, radius: int) -> Tensor:
-    """``matrix · image · matrixᵀ`` of float images (n, c, s, s) for blur matrices (n, s, s) of that radius.
+def blur(images: Tensor, sigmas: Tensor, radius: int) -> Tensor:
+    """Gaussian blur of float images (n, c, s, s) with a σ each (n,), mirrored at the edges: for crops cut by a worker.
 
-    For views that come already cropped. Outputs are computed a tile at a time from the inputs that the tile reads.
+    Outputs are computed a tile at a time from the inputs that the tile reads. All tiles but those at the ends have the
+    same weights, so the blur matrix of a shorter axis holds them all.
     """
     n, channels, size, _ = images.shape
-    across = images.new_empty(n, channels * size, size)
-    down = torch.empty_like(images)
+    spare = size - (3 * _TILE + size % _TILE) if radius <= _TILE <= size // 4 else 0  # a whole number of tiles
+    matrix = blur_matrix(sigmas, size - spare, radius)
+    across, down = images.new_empty(n, channels * size, size), torch.empty_like(images)
+    tiles = []
     for first in range(0, size, _TILE):
-        inputs = slice(max(0, first - radius), first + _TILE + radius)
-        band = matrix[:, first : first + _TILE, inputs]
-        across[:, :, first : first + _TILE] = torch.bmm(images.flatten(1, 2)[:, :, inputs], band.transpose(1, 2))
-    for first in range(0, size, _TILE):
-        inputs = slice(max(0, first - radius), first + _TILE + radius)
-        band = matrix[:, first : first + _TILE, inputs]
-        down[:, :, first : first + _TILE] = torch.matmul(band[:, None], across.view(images.shape)[:, :, inputs])
+        outputs = slice(first, min(first + _TILE, size))
+        inputs = slice(max(0, first - radius), min(first + _TILE + radius, size))
+        shift = min(max(first - _TILE, 0), spare)
+        band = matrix[:, first - shift : outputs.stop - shift, inputs.start - shift : inputs.stop - shift]
+        tiles.append((outputs, inputs, band))
+    for outputs, inputs, band in tiles:
+        across[:, :, outputs] = torch.bmm(images.flatten(1, 2)[:, :, inputs], band.transpose(1, 2))
+    for outputs, inputs, band in tiles:
+        down[:, :, outputs] = torch.matmul(band[:, None], across.view(images.shape)[:, :, inputs])
     return down
 
 

@@ -33,8 +33,9 @@ class CropWork:
     def __call__(self, pixels: Tensor, block: slice) -> Tensor:
         rows = resampling_matrix(self.rows.part(block), self.height, self.recipe.interpolation)
         columns = resampling_matrix(self.columns.part(block), self.width, self.recipe.interpolation)
-        chosen, matrix = self.blurring.matrices(block)
+        chosen, sigmas = self.blurring.chosen(block)
         if len(chosen):
+            matrix = blur_matrix(sigmas, self.rows.size, self.blurring.radius)
             rows[chosen] = matrix @ rows[chosen]
             columns[chosen] = matrix @ columns[chosen]
         return resample(pixels, rows, columns)
@@ -44,25 +45,23 @@ class BlurWork:
     """Gaussian blur of the views that are to have one: float (m, c, size, size) → the same."""
 
     def __init__(self, recipe: Recipe, crop: Crop, keys: Keys, images: Tensor) -> None:
-        self.size, self.radius = crop.size, 0 if recipe.blur is None else recipe.blur.radius(crop.size)
+        self.radius = 0 if recipe.blur is None else recipe.blur.radius(crop.size)
         sigmas = np.zeros(len(images)) if recipe.blur is None else draw_sigmas(recipe.blur, keys)
         self.sigmas = sigmas.astype(np.float32)
         self.device = images.device
 
-    def matrices(self, block: slice) -> tuple[Tensor, Tensor]:
-        """Which views of the block are blurred (k,), and their blur matrices (k, size, size)."""
+    def chosen(self, block: slice) -> tuple[Tensor, Tensor]:
+        """Which views of the block are blurred, and their σ: (k,) each."""
         sigmas = self.sigmas[block]
         chosen = sigmas.nonzero()[0] if self.radius else np.zeros(0, dtype=np.int64)
-        drawn = torch.from_numpy(sigmas[chosen]).to(self.device)
-        matrix = blur_matrix(drawn, self.size, self.radius) if len(chosen) else drawn
-        return torch.from_numpy(chosen).to(self.device), matrix
+        return torch.from_numpy(chosen).to(self.device), torch.from_numpy(sigmas[chosen]).to(self.device)
 
     def __call__(self, pixels: Tensor, block: slice) -> Tensor:
-        chosen, matrix = self.matrices(block)
+        chosen, sigmas = self.chosen(block)
         if len(chosen) == len(pixels):
-            return blur(pixels, matrix, self.radius)
+            return blur(pixels, sigmas, self.radius)
         if len(chosen):
-            pixels[chosen] = blur(pixels[chosen], matrix, self.radius)
+            pixels[chosen] = blur(pixels[chosen], sigmas, self.radius)
         return pixels
 
 
