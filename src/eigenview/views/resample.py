@@ -66,7 +66,7 @@ def blur_matrix(sigmas: Tensor, size: int, radius: int) -> Tensor:
     return (half @ _reads(size, radius).to(sigmas)).view(-1, size, size)
 
 
-@lru_cache(maxsize=8)  # one for each resolution in use
+@lru_cache(maxsize=32)  # for each resolution and radius in use
 def _reads(size: int, radius: int) -> Tensor:
     """(radius + 1, size · size): how often output i reads input j at distance k, with the ends mirrored."""
     offsets = torch.arange(-radius, radius + 1)[:, None]

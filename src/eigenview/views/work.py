@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import fields
 
@@ -58,10 +59,12 @@ class BlurWork:
 
     def __call__(self, pixels: Tensor, block: slice) -> Tensor:
         chosen, sigmas = self.chosen(block)
+        if len(chosen) == 0:
+            return pixels
+        radius = min(self.radius, math.ceil(6 * self.sigmas[block].max()))  # exp(−6²/2) is nothing to float32
         if len(chosen) == len(pixels):
-            return blur(pixels, sigmas, self.radius)
-        if len(chosen):
-            pixels[chosen] = blur(pixels[chosen], sigmas, self.radius)
+            return blur(pixels, sigmas, radius)
+        pixels[chosen] = blur(pixels[chosen], sigmas, radius)
         return pixels
 
 
