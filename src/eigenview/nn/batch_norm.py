@@ -130,17 +130,8 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, weight, mean, variance = ctx.saved_tensors
         scale = torch.ones_like(mean) if weight is None else weight
-        fixed, scale_gradient, shift_gradient = torch.ops.aten.native_batch_norm_backward(
-            gradient.contiguous(memory_format=torch.channels_last) if _is_channels_last(rows) else gradient,
-            rows,
-            scale,
-            mean,
-            variance,
-            None,
-            None,
-            False,
-            ctx.eps,
-            [True, True, True],
+        fixed, scale_gradient, shift_gradient = _gradient_at_fixed_statistics(
+            gradient, rows, scale, mean, variance, ctx.eps
         )
         channels = len(mean)
         sums = sum_over_processes(torch.cat([scale_gradient, shift_gradient]).to(mean.dtype), ctx.group) / ctx.count
@@ -157,6 +148,28 @@ class _Normalise(torch.autograd.Function):
             shift_gradient if ctx.needs_input_grad[2] else None,
             *[None] * 5,
         )
+
+
+def _gradient_at_fixed_statistics(
+    gradient: Tensor, rows: Tensor, scale: Tensor, mean: Tensor, variance: Tensor, eps: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """dy·γ/σ, Σ dy·x̂ and Σ dy of this process's rows, in torch's one pass over them."""
+    if rows.numel() == 0:  # torch's kernel divides by the number of rows, and the process dies of it
+        return torch.zeros_like(rows), torch.zeros_like(scale), torch.zeros_like(scale)
+    layout = torch.channels_last if _is_channels_last(rows) else torch.contiguous_format
+    found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
+        gradient.contiguous(memory_format=layout),
+        rows,
+        scale,
+        mean,
+        variance,
+        None,
+        None,
+        False,
+        eps,
+        [True, True, True],
+    )
+    return found
 
 
 def _is_channels_last(rows: Tensor) -> bool:
