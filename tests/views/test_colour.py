@@ -1,3 +1,4 @@
+import colorsys
 from itertools import permutations
 
 import numpy as np
@@ -65,12 +66,24 @@ def test_a_full_turn_of_hue_is_none_and_half_a_turn_gives_the_opposite_chroma():
     np.testing.assert_allclose(half, oracle.luma(IMAGE)[..., None] - chroma, atol=1e-12)
 
 
-def test_hue_turns_the_same_way_as_hsv():
-    red = np.array([[[0.8, 0.2, 0.2]]])
-    for turns in (0.1, -0.1):
-        turned = apply_matrix(red, factors(hue=turns))
-        right, wrong = (np.abs(turned - oracle.hsv_hue(red, sign * turns)).max() for sign in (1, -1))
-        assert right < wrong
+@pytest.mark.parametrize("turns", [0.1, -0.1])
+@pytest.mark.parametrize(
+    "colour",
+    [
+        (0.8, 0.2, 0.2),
+        (0.8, 0.8, 0.2),
+        (0.2, 0.8, 0.2),
+        (0.2, 0.8, 0.8),
+        (0.2, 0.2, 0.8),
+        (0.8, 0.2, 0.8),
+        (0.8, 0.6, 0.5),
+    ],
+)
+def test_hue_turns_every_colour_the_same_way_as_hsv_and_about_as_far(colour, turns):
+    turned = apply_matrix(np.array([[colour]]), factors(hue=turns))[0, 0]
+    moved = (colorsys.rgb_to_hsv(*turned)[0] - colorsys.rgb_to_hsv(*colour)[0] + 0.5) % 1.0 - 0.5
+    assert 0.05 < moved / turns * 0.1 < 0.15
+    assert oracle.luma(turned) == pytest.approx(oracle.luma(np.array(colour)))  # HSV keeps the largest channel instead
 
 
 def test_one_channel_knows_only_brightness_and_contrast():
