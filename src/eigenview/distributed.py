@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from eigenview.errors import ShapeError
+from eigenview.errors import DataError, EigenviewError, ShapeError
 
 Group = dist.ProcessGroup | None  # None: this process alone
 
@@ -94,6 +94,12 @@ def any_process(flag: bool, group: Group, device: torch.device) -> bool:
     if group is None or world_size(group) == 1:
         return flag
     return bool(_all_reduce(torch.tensor(int(flag), device=device), dist.ReduceOp.MAX, group).item())
+
+
+def refuse_together(problem: EigenviewError | None, group: Group, device: torch.device) -> None:
+    """Raise this process's problem, or say that another process has one, so that none waits for the others."""
+    if any_process(problem is not None, group, device):
+        raise problem or DataError("another process refused its rows; its message says why")
 
 
 def _dtype_code(dtype: torch.dtype) -> int:

@@ -13,7 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.graph import laplacian as module
+from eigenview.graph import eigen as module
 from eigenview.graph.laplacian import eigengap, laplacian, laplacian_trace, spectral_clustering, spectral_embedding
 
 KINDS = ["unnormalized", "symmetric", "random_walk"]

@@ -1,0 +1,43 @@
+"""The mathematics: kernels, target graphs, their coupling, transport, Laplacians, clustering. No state, no trainer."""
+
+from __future__ import annotations
+
+from eigenview.graph.clustering import spherical_kmeans
+from eigenview.graph.coupling import Coupling, Terms, log_partition
+from eigenview.graph.kernels import (
+    Cauchy,
+    Cosine,
+    Exponential,
+    Gaussian,
+    InnerProduct,
+    Kernel,
+    Laplacian,
+    StudentT,
+    concat,
+    learnable,
+)
+from eigenview.graph.targets import crops, from_captions, from_graph, from_labels, two_views
+from eigenview.graph.transport import sinkhorn
+
+__all__ = [
+    "Cauchy",
+    "Cosine",
+    "Coupling",
+    "Exponential",
+    "Gaussian",
+    "InnerProduct",
+    "Kernel",
+    "Laplacian",
+    "StudentT",
+    "Terms",
+    "concat",
+    "crops",
+    "from_captions",
+    "from_graph",
+    "from_labels",
+    "learnable",
+    "log_partition",
+    "sinkhorn",
+    "spherical_kmeans",
+    "two_views",
+]

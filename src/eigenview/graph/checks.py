@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from eigenview.distributed import Group, any_process
+from eigenview.distributed import Group, refuse_together
 from eigenview.errors import DataError, EigenviewError, ShapeError
 from eigenview.graph.eager import eager
 from eigenview.graph.geometry import at_least_float32
@@ -27,17 +27,15 @@ def check_embeddings(
 
     Across processes all refuse together: one that stopped alone would leave the others waiting.
     """
-    error: EigenviewError | None = None
+    problem: EigenviewError | None = None
     try:
         _check_shapes(embeddings)
         if check_values:
             for name, rows in embeddings.items():
                 _check_values(name, rows.detach(), normalize=normalize)
     except EigenviewError as found:
-        error = found
-    device = next(iter(embeddings.values())).device
-    if any_process(error is not None, group, device):
-        raise error or DataError("another process refused its embeddings: see its message")
+        problem = found
+    refuse_together(problem, group, next(iter(embeddings.values())).device)
 
 
 def check_enough_rows(rows: int) -> None:

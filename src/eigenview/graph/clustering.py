@@ -9,9 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from eigenview.distributed import Group, gather_rows, row_counts, row_offset, sum_over_processes
+from eigenview.distributed import Group, gather_rows, refuse_together, row_counts, row_offset, sum_over_processes
 from eigenview.errors import DataError, EigenviewError, SettingError, ShapeError
-from eigenview.graph.transport import refuse_together
 
 BLOCK_ELEMENTS = 1 << 21  # similarities held at a time: 8 MB in float32
 LARGEST_BLOCK = 1 << 14  # rows, however few the clusters; and those summed before the sums go to float64

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar, cast
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 import torch
 
-Function = TypeVar("Function", bound=Callable[..., object])
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
 
 
-def eager(function: Function) -> Function:
-    """A loop over blocks gains nothing from tracing, and a check that looks at values cannot be traced."""
-    return cast(Function, torch.compiler.disable(function))  # type: ignore[no-untyped-call]
+def eager(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """A loop over blocks gains nothing from tracing, and a check that looks at values cannot be traced.
+
+    ``torch.compiler.disable`` is called only while compiling: it would import the compiler, which takes a second.
+    """
+
+    @wraps(function)
+    def call(*arguments: Arguments.args, **options: Arguments.kwargs) -> Result:
+        if torch.compiler.is_compiling():
+            untraced: Callable[Arguments, Result] = torch.compiler.disable(function)  # type: ignore[no-untyped-call]
+            return untraced(*arguments, **options)
+        return function(*arguments, **options)
+
+    return call

@@ -83,7 +83,7 @@ class _ReduceRows(torch.autograd.Function):
         result = None
         with torch.autocast(anchors.device.type, enabled=False):
             if candidates is None and task.weights is None:
-                task = replace(task, shift=_common_shift(task, similarities))
+                task = replace(task, shift=_common_shift(task, anchors))
                 result = _symmetric_rows(task, similarities)
             if result is None:
                 task = replace(task, shift=None)
@@ -138,15 +138,15 @@ def _pieces(edges: tuple[Tensor, Tensor]) -> Iterator[tuple[slice, Tensor, Tenso
         yield part, edges[0][part], edges[1][part]
 
 
-def _common_shift(task: _Task, similarities: Similarities) -> float:
-    """What all exponentials can be shifted by: the largest log k among the first anchors, themselves included.
+def _common_shift(task: _Task, anchors: Tensor) -> float:
+    """What all exponentials can be shifted by: the largest log k of an anchor with itself.
 
-    Kernels peak at zero distance, so this is close to the global maximum; :func:`_symmetric_rows` checks.
+    Where kernels peak at zero distance (and, by Cauchy–Schwarz, for inner products) that is the largest of all;
+    :func:`_symmetric_rows` checks.
     """
     if task.reduction != "log_sum":
         return 0.0
-    first = slice(0, task.block_size)
-    return float(similarities.of(Block(first, first, None, True)).max())
+    return max(float(task.kernel.pairs(part, part).max()) for part in torch.split(anchors, EDGES_AT_ONCE))
 
 
 def _symmetric_rows(task: _Task, similarities: Similarities) -> Tensor | None:

@@ -8,7 +8,14 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from eigenview.distributed import Group, any_process, max_over_processes, row_counts, sum_over_processes
+from eigenview.distributed import (
+    Group,
+    any_process,
+    max_over_processes,
+    refuse_together,
+    row_counts,
+    sum_over_processes,
+)
 from eigenview.errors import DataError, EigenviewError, SettingError, ShapeError
 
 BLOCK_ELEMENTS = 1 << 19  # scores handled at a time: 2 MB in float32, which stays in cache
@@ -78,12 +85,6 @@ def sinkhorn(
         for start, block in _blocks(scores, dtype):
             _softmax_block(block, epsilon, potential, codes[start : start + len(block)])
     return codes
-
-
-def refuse_together(problem: EigenviewError | None, group: Group, device: torch.device) -> None:
-    """Raise this process's problem, or say that another process has one, so that none waits for the others."""
-    if any_process(problem is not None, group, device):
-        raise problem or DataError("another process refused its rows; its message says why")
 
 
 def _softmax_block(block: Tensor, epsilon: float, potential: Tensor, out: Tensor) -> None:

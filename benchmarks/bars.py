@@ -1,0 +1,58 @@
+"""What every benchmark shares: interleaved rounds, bars, and a JSON file of both."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A measured value against its target; ``at_most`` says which side is good."""
+
+    name: str
+    value: float
+    target: float
+    at_most: bool
+
+    @property
+    def holds(self) -> bool:
+        return self.value <= self.target if self.at_most else self.value >= self.target
+
+    def __str__(self) -> str:
+        return f"bar {self.name} {self.value:.2f} {self.target:g} {'holds' if self.holds else 'falls short'}"
+
+
+def best_times(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+    """Seconds of the best round of each. Rounds are interleaved, so that a noisy minute meets everyone."""
+    for run in contenders.values():
+        run()
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for _ in range(rounds):
+        for name, run in contenders.items():
+            start = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - start)
+    return {name: min(measured) for name, measured in times.items()}
+
+
+def finish(bars: list[Bar], measured: Mapping[str, object], json_file: Path | None) -> None:
+    """Print one line a bar, and write everything to ``json_file`` if asked."""
+    if json_file is not None:
+        content = {
+            "torch": torch.__version__,
+            "processor": platform.processor() or platform.machine(),
+            "threads": torch.get_num_threads(),
+            "measured": measured,
+            "bars": [{**asdict(bar), "holds": bar.holds} for bar in bars],
+        }
+        json_file.write_text(json.dumps(content, indent=2) + "\n")
+    print()
+    for bar in bars:
+        print(bar)

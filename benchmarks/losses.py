@@ -1,0 +1,202 @@
+"""Forward and backward of the losses, as a ratio to three bare n x n x d matrix products and to peers, and peak memory.
+
+    .venv-peers/bin/python benchmarks/losses.py --json losses.json      (CONTRIBUTING.md says how to make .venv-peers)
+
+d = 128, float32, two threads. Three products are what a dense InfoNCE cannot do without: S = ZZ', and two for the
+gradient. Extra memory is the rise of the process's peak over its state before the call, in a process of its own.
+Without the peers installed, only what is there is measured, and their bars are missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from bars import Bar, best_times, finish
+from torch import Tensor
+from torch.nn.functional import cross_entropy, normalize
+
+import eigenview
+from eigenview import Cauchy, Cosine, Exponential, Gaussian, Kernel, Laplacian, StudentT, concat
+
+WIDTH, TEMPERATURE = 128, 0.1
+ELEMENTARY: dict[str, Kernel] = {
+    "Cosine": Cosine(0.1),
+    "Gaussian": Gaussian(0.1),
+    "Laplacian": Laplacian(0.1),
+    "Exponential, gamma 0.5": Exponential(0.5, 0.1),
+    "Exponential, gamma 0.7": Exponential(0.7, 0.1),
+    "Cauchy": Cauchy(0.5),
+    "Student t, 3 degrees": StudentT(3.0, 0.5),
+}
+SUMS: dict[str, tuple[int, Kernel]] = {
+    "Gaussian + Laplacian": (2, Gaussian(0.1) + Laplacian(0.1)),
+    "concat(Gaussian, Laplacian)": (2, concat(Gaussian(0.1), Laplacian(0.1))),
+    "Gaussian + Laplacian + Cauchy": (3, Gaussian(0.1) + Laplacian(0.1) + Cauchy(0.5)),
+}
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+def dense_info_nce(a: Tensor, b: Tensor) -> Tensor:
+    """InfoNCE as one writes it in a hurry."""
+    z = normalize(torch.cat([a, b]), dim=1)
+    logits = (z @ z.T / TEMPERATURE).fill_diagonal_(-torch.inf)
+    return cross_entropy(logits, torch.arange(len(z)).roll(len(a)))
+
+
+def solo_learn_formula(a: Tensor, b: Tensor) -> Tensor:
+    """The formula that solo-learn computes: exponentials, masks of positives and negatives, a ratio of sums."""
+    z = normalize(torch.cat([a, b]), dim=1)
+    item = torch.arange(len(a)).repeat(2)
+    similarity = (z @ z.T / TEMPERATURE).exp()
+    is_same = item[:, None] == item[None, :]
+    positive = (similarity * (is_same & ~torch.eye(len(z), dtype=torch.bool))).sum(1)
+    negative = (similarity * ~is_same).sum(1)
+    return -(positive / (positive + negative)).log().mean()
+
+
+def peers() -> dict[str, Loss]:
+    found: dict[str, Loss] = {"plain dense PyTorch": dense_info_nce, "solo-learn's formula": solo_learn_formula}
+    try:
+        from lightly.loss import NTXentLoss
+
+        found["lightly"] = NTXentLoss(temperature=TEMPERATURE)
+    except ImportError:
+        print("lightly is not installed: its bar is left out")
+    try:
+        from pytorch_metric_learning.losses import NTXentLoss as MetricNTXent
+
+        criterion = MetricNTXent(temperature=TEMPERATURE)
+        found["pytorch-metric-learning"] = lambda a, b: criterion(torch.cat([a, b]), torch.arange(len(a)).repeat(2))
+    except ImportError:
+        print("pytorch-metric-learning is not installed: it is left out")
+    return found
+
+
+def ours() -> dict[str, Loss]:
+    def with_kernel(kernel: Kernel) -> Loss:
+        return lambda a, b: eigenview.kernel_info_nce(a, b, kernel=kernel)
+
+    found: dict[str, Loss] = {"Eigenview InfoNCE": lambda a, b: eigenview.info_nce(a, b, temperature=TEMPERATURE)}
+    found |= {f"kernel {name}": with_kernel(kernel) for name, kernel in ELEMENTARY.items()}
+    found |= {f"kernel {name}": with_kernel(kernel) for name, (_, kernel) in SUMS.items()}
+    found["random walk, absolute"] = eigenview.random_walk_laplacian
+    found["random walk, squared"] = lambda a, b: eigenview.random_walk_laplacian(a, b, form="squared")
+    found["align + uniform"] = eigenview.align_uniform
+    found["CLIP"] = eigenview.clip
+    found["SigLIP"] = eigenview.siglip
+    found["spectral contrastive"] = eigenview.spectral_contrastive
+    return found
+
+
+def two_views(views: int) -> tuple[Tensor, Tensor]:
+    a = torch.randn(views // 2, WIDTH, generator=torch.Generator().manual_seed(0))
+    b = a + 0.5 * torch.randn(views // 2, WIDTH, generator=torch.Generator().manual_seed(1))
+    return a.requires_grad_(), b.requires_grad_()
+
+
+def three_products(views: int) -> Callable[[], object]:
+    z = torch.cat(two_views(views)).detach()
+
+    def run() -> None:
+        s = z @ z.T
+        _ = s @ z
+        _ = s.T @ z
+
+    return run
+
+
+def forward_backward(loss: Loss, views: int) -> Callable[[], object]:
+    a, b = two_views(views)
+    return lambda: torch.autograd.grad(loss(a, b), (a, b))
+
+
+def compare(views: int, losses: dict[str, Loss], rounds: int) -> dict[str, float]:
+    runs = {"three matrix products": three_products(views)}
+    runs |= {name: forward_backward(loss, views) for name, loss in losses.items()}
+    times = best_times(runs, rounds)
+    bare = times["three matrix products"]
+    print(
+        f"\n{views:,} views, d = {WIDTH}: forward + backward as multiples of three bare products ({bare * 1e3:.0f} ms)"
+    )
+    for name, seconds in times.items():
+        print(f"  {name:38s} {seconds / bare:7.2f}")
+    return {name: seconds / bare for name, seconds in times.items()}
+
+
+def extra_memory(name: str, views: int) -> float:
+    """Peak extra memory in MB of one forward and backward, measured in a new process."""
+    command = [sys.executable, __file__, "--memory-of", name, "--views", str(views)]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(json.loads(answer.stdout.splitlines()[-1]))
+
+
+def measure_memory(name: str, views: int) -> None:
+    loss = {**ours(), **peers()}[name]
+    forward_backward(loss, 64)()  # libraries loaded, threads started
+    run = forward_backward(loss, views)
+    before = memory_line("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    run()
+    print(json.dumps(memory_line("VmHWM") - before))
+
+
+def memory_line(key: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(key)).split()[1]) / 1024
+
+
+def judge(at_8k: dict[str, float], memory: dict[str, float]) -> list[Bar]:
+    own = at_8k["Eigenview InfoNCE"]
+    bars = [
+        Bar("InfoNCE-8192-vs-three-matmuls", own, 1.0, at_most=True),
+        Bar("InfoNCE-8192-faster-than-plain-dense", at_8k["plain dense PyTorch"] / own, 3.0, at_most=False),
+        Bar("InfoNCE-8192-extra-MB", memory["Eigenview InfoNCE, 8,192 views"], 100, at_most=True),
+        Bar("InfoNCE-65536-extra-MB", memory["Eigenview InfoNCE, 65,536 views"], 500, at_most=True),
+    ]
+    if "lightly" in at_8k:
+        bars.append(Bar("InfoNCE-8192-faster-than-lightly", at_8k["lightly"] / own, 5.0, at_most=False))
+    for name, (count, _) in {**{name: (1, kernel) for name, kernel in ELEMENTARY.items()}, **SUMS}.items():
+        written = name.replace(", ", "-").replace(" + ", "+").replace(" ", "-")
+        bars.append(Bar(f"{written}-vs-InfoNCE", at_8k[f"kernel {name}"] / own, 3.0 * count, at_most=True))
+    return bars
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--rounds", type=int, default=7, help="the best of so many rounds counts")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--memory-of", help=argparse.SUPPRESS)
+    parser.add_argument("--views", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.memory_of:
+        measure_memory(options.memory_of, options.views)
+        return
+    others = peers()
+    at_1k = compare(1024, {**ours(), **others}, options.rounds)
+    large = {name: loss for name, loss in others.items() if name != "pytorch-metric-learning"}  # beyond memory soon
+    at_8k = compare(8192, {**ours(), **large}, options.rounds)
+    print("\npeak extra memory of forward + backward, MB")
+    memory = {}
+    for name, views in [
+        *((name, 1024) for name in ("Eigenview InfoNCE", *others)),
+        *((name, 8192) for name in ("Eigenview InfoNCE", "kernel Gaussian + Laplacian", *large)),
+        ("Eigenview InfoNCE", 65536),
+    ]:
+        memory[f"{name}, {views:,} views"] = extra_memory(name, views)
+        print(f"  {name:30s} {views:7,} views {memory[f'{name}, {views:,} views']:9.0f}")
+    print(f"  {'one dense matrix would need':30s} {65536:7,} views {65536**2 * 4 / 2**20:9.0f}")
+    finish(judge(at_8k, memory), {"1024": at_1k, "8192": at_8k, "extra_MB": memory}, options.json)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "2")
+    main()

@@ -1,0 +1,36 @@
+"""What users may import. A name added or lost here is a decision, with a line in the changelog."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import eigenview
+
+PUBLIC = """
+AlignUniform CLIP Cauchy ClusterAssignment Cosine Coupling EigenviewError Exponential Gaussian InfoNCE InnerProduct
+Kernel KernelInfoNCE Laplacian LaplacianEigenmaps MaximumEntropy MomentumAlignUniform MomentumContrast
+RandomWalkLaplacian SigLIP SimSiam SpectralContrastive StudentT SupervisedContrastive SwappedAssignment __version__
+align_uniform alignment clip cluster_assignment concat concatenation_sum_of_authors concatenation_sum_of_paper
+entropy_dual info_nce kernel_info_nce laplacian_eigenmaps learnable maximum_entropy momentum_align_uniform
+momentum_contrast random_walk_laplacian siglip sim_siam simple_sum_of_authors simple_sum_of_paper sinkhorn
+spectral_contrastive spherical_kmeans supervised_contrastive swapped_assignment uniformity uniformity_floor
+""".split()
+
+
+def test_the_public_names_are_these():
+    assert sorted(eigenview.__all__) == sorted(PUBLIC)
+    assert all(hasattr(eigenview, name) for name in PUBLIC)
+
+
+def test_importing_prints_nothing_and_loads_no_optional_library():
+    optional = ["sklearn", "pyarrow", "webdataset", "torchvision", "timm", "torch._dynamo", "PIL", "rich"]
+    code = f"import eigenview, sys; print([name for name in {optional} if name in sys.modules])"
+    answer = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    assert answer.stdout.strip() == "[]"
+    assert answer.stderr == ""
+
+
+def test_every_public_thing_says_what_it_is():
+    silent = [name for name in PUBLIC if not name.startswith("_") and not getattr(eigenview, name).__doc__]
+    assert silent == []
