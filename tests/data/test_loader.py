@@ -234,6 +234,25 @@ def test_a_bug_in_the_views_arrives_with_the_name_of_the_file(tmp_path, workers)
         list(Loader(source, batch_size=4, seed=0, prepare=faulty, workers=workers))
 
 
+def refusing(image: LazyImage, epoch: int, index: int) -> tuple[np.ndarray, ...]:
+    raise SettingError("this view needs a larger picture")
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_refusal_of_the_views_names_the_file_too(tmp_path, workers):
+    source = FolderSource(write_folder(tmp_path, 1))
+    with pytest.raises(SettingError, match=r"^good_0000\.png: this view needs a larger picture$"):
+        list(Loader(source, batch_size=1, seed=0, prepare=refusing, workers=workers))
+
+
+def test_folders_that_cannot_be_read_are_in_the_log_too(tmp_path):
+    source = FolderSource(write_folder(tmp_path / "images", 2))
+    source.unreadable_folders = ["locked"]  # root may enter everything, so this cannot be made for real everywhere
+    log = tmp_path / "new" / "log.jsonl"
+    list(Loader(source, batch_size=2, seed=0, workers=0, log=log))
+    assert json.loads(log.read_text()) == {"name": "locked", "reason": "the folder cannot be read"}
+
+
 def test_a_killed_worker_is_reported_and_not_waited_for(tmp_path):
     source = FolderSource(write_folder(tmp_path, 8))
     start = time.monotonic()

@@ -245,6 +245,9 @@ def test_mistakes_are_told_in_one_line(tmp_path):
     for name in ("cifar100", "stl10", "tiny-imagenet", "fashion-mnist", "imagenet", "nyu-depth-v2"):
         with pytest.raises(DataError, match=f"{name} needs "):
             open_source(f"{name}:{tmp_path}")
+    (tmp_path / "train.parquet").touch()
+    with pytest.raises(DataError, match=r"it holds tables: open train\.parquet by its path"):
+        open_source(f"cifar10:{tmp_path}")
     write_cifar(tmp_path, hundred=True)
     with pytest.raises(SettingError, match="split is one of train, test; got 'val'"):
         open_source(f"cifar100:{tmp_path}?split=val")

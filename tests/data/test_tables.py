@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eigenview.data import Loader, Source, TableSource, UnreadableImage, tables
+from eigenview.data import Loader, Source, TableSource, UnreadableImage, rowgroups
 from eigenview.errors import DataError, SettingError
 from tests.data.pictures import encoded, gradient
 
@@ -102,13 +102,23 @@ def test_bytes_and_paths_are_images_too(tmp_path):
 
 
 def test_large_tables_are_read_by_row_groups(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "HELD_WHOLE", 0)
-    monkeypatch.setattr(tables, "ROW_GROUPS_HELD", 1)
+    monkeypatch.setattr(rowgroups, "HELD_WHOLE", 0)
+    monkeypatch.setattr(rowgroups, "ROW_GROUPS_HELD", 1)
     source = TableSource(write_table(tmp_path / "t.parquet"))
     assert blues(source) == [37 * i for i in range(6)]
     assert [int(source.image(i).pixels()[0, 0, 2]) for i in (5, 0, 3)] == [185, 0, 111]
     batches = list(Loader(source, batch_size=2, seed=0, workers=2))
     assert sorted(int(blue) for batch in batches for blue in batch.views[0][:, 2, 0, 0]) == [37 * i for i in range(6)]
+
+
+def test_an_unreadable_depth_map_counts_as_an_unreadable_item(tmp_path):
+    depth = [{"bytes": encoded(np.zeros((24, 32), dtype=np.uint8)), "path": None} for _ in range(6)]
+    depth[2] = {"bytes": b"damaged", "path": None}
+    source = TableSource(write_table(tmp_path / "t.parquet", depth=depth))
+    loader = Loader(source, batch_size=6, seed=0, workers=0, unreadable="skip")
+    (batch,) = loader
+    assert sorted(batch.index.tolist()) == [0, 1, 3, 4, 5]
+    assert list(loader.unreadable) == ["t.parquet[2] (depth)"]
 
 
 def test_tables_travel_to_spawned_workers(tmp_path):

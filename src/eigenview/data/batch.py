@@ -6,12 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from eigenview.data.failures import Failure
 from eigenview.data.modes import Pixels
 from eigenview.errors import DataError
+
+Planes = npt.NDArray[np.float32]  # (height, width, channels)
 
 
 @dataclass(frozen=True)
@@ -59,10 +62,10 @@ class Batch:
         )
 
 
-def stack_pixels(arrays: Sequence[Pixels], names: Sequence[str]) -> Tensor:
-    """uint8 (n, c, h, w) from n arrays (h, w, c) of one shape."""
+def stack_planes(arrays: Sequence[Pixels | Planes], names: Sequence[str]) -> Tensor:
+    """(n, c, h, w) from n arrays (h, w, c) of one shape and dtype."""
     shape = arrays[0].shape
-    stacked = np.empty((len(arrays), shape[2], shape[0], shape[1]), dtype=np.uint8)
+    stacked = np.empty((len(arrays), shape[2], shape[0], shape[1]), dtype=arrays[0].dtype)
     for row, (array, name) in enumerate(zip(arrays, names, strict=True)):
         if array.shape != shape:
             raise DataError(

@@ -166,7 +166,11 @@ def require_split(split: str, known: Sequence[str]) -> None:
 
 
 def missing(name: str, directory: Path, wanted: str) -> DataError:
-    return DataError(f"{name} needs {wanted} in {printable(directory)}; is the path right, and the archive unpacked?")
+    tables = sorted(path.name for path in directory.glob("*.parquet")) if directory.is_dir() else []
+    remedy = (
+        f"it holds tables: open {tables[0]} by its path" if tables else "is the path right, and the archive unpacked?"
+    )
+    return DataError(f"{name} needs {wanted} in {printable(directory)}; {remedy}")
 
 
 def _inside(directory: Path, name: str) -> Path:

@@ -21,6 +21,8 @@ class FailureLog:
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
+        if self.path is not None:  # better a complaint now than in the middle of an epoch
+            self.path.parent.mkdir(parents=True, exist_ok=True)
         self.reasons: dict[str, str] = {}
 
     def note(self, failures: Iterable[Failure]) -> None:

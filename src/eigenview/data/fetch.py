@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.utils.data import Dataset
 
-from eigenview.data.batch import Batch, stack_pixels
+from eigenview.data.batch import Batch, stack_planes
 from eigenview.data.decode import LazyImage, UnreadableImage
 from eigenview.data.failures import Failure
 from eigenview.data.modes import Pixels
@@ -46,6 +46,7 @@ class Row:
     index: int
     name: str
     arrays: tuple[Pixels, ...]
+    depth: Depth | None = None
 
 
 class PrepareFailed(RuntimeError):
@@ -61,7 +62,9 @@ class Fetcher(Dataset[Batch | Crash]):
         self.seed = seed
         self.replaces = replaces
         info = source.describe()
-        self.is_captioned, self.has_depth = info.is_captioned, info.has_depth
+        self.is_captioned = info.is_captioned
+        self.has_depth = info.has_depth and prepare is None  # views are cut out of the image, and depth is not
+        self.labels = source.labels
 
     def __getitem__(self, request: Request) -> Batch | Crash:
         try:
@@ -90,7 +93,8 @@ class Fetcher(Dataset[Batch | Crash]):
     def _attempt(self, index: int, epoch: int, failures: list[Failure]) -> Row | None:
         try:
             image = self.source.image(index)
-            return Row(index, image.name, prepared(image, self.prepare, epoch, index))
+            arrays = prepared(image, self.prepare, epoch, index)
+            return Row(index, image.name, arrays, self.source.depth(index) if self.has_depth else None)
         except UnreadableImage as error:
             failures.append(Failure(error.name, error.reason))
             return None
@@ -106,20 +110,21 @@ class Fetcher(Dataset[Batch | Crash]):
 
     def _stacked(self, rows: list[Row]) -> Batch:
         names = [row.name for row in rows]
-        views = tuple(stack_pixels(arrays, names) for arrays in zip(*(row.arrays for row in rows), strict=True))
+        views = tuple(stack_planes(arrays, names) for arrays in zip(*(row.arrays for row in rows), strict=True))
         indices = np.array([row.index for row in rows], dtype=np.int64)
         batch = self._annotated(indices, views[0] if self.prepare is None else views)
-        if self.prepare is None and self.has_depth:
-            depths = [_grey(self.source.depth(row.index), row.name) for row in rows]
-            return replace(batch, depth=torch.from_numpy(np.stack(depths))[:, None])
-        return batch
+        if not self.has_depth:
+            return batch
+        depths = [row.depth[:, :, None] for row in rows if row.depth is not None]
+        if len(depths) < len(rows):
+            raise DataError("some items have depth and others do not; a batch needs it of all")
+        return replace(batch, depth=stack_planes(depths, names))
 
     def _annotated(self, indices: Indices, images: torch.Tensor | tuple[torch.Tensor, ...]) -> Batch:
-        labels = self.source.labels
         return Batch(
             index=torch.from_numpy(indices.copy()),
             images=images,
-            label=None if labels is None else torch.from_numpy(labels[indices]),
+            label=None if self.labels is None else torch.from_numpy(self.labels[indices]),
             captions=tuple(self.source.captions(int(i)) for i in indices) if self.is_captioned else None,
         )
 
@@ -130,8 +135,10 @@ def prepared(image: LazyImage, prepare: Prepare | None, epoch: int, index: int) 
         return (image.pixels(),)
     try:
         return tuple(prepare(image, epoch, index))
-    except EigenviewError:
+    except UnreadableImage:
         raise
+    except EigenviewError as error:
+        raise type(error)(f"{image.name}: {error}") from error
     except Exception as error:
         raise PrepareFailed(f"preparing {image.name} failed:\n{traceback.format_exc()}") from error
 
@@ -141,9 +148,3 @@ def label_tensor(labels: Sequence[int | None]) -> torch.Tensor | None:
     if all(label is None for label in labels):
         return None
     return torch.tensor([NO_LABEL if label is None else label for label in labels])
-
-
-def _grey(depth: Depth | None, name: str) -> Depth:
-    if depth is None:
-        raise DataError(f"{name} has no depth, though other items of the source have")
-    return depth

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from eigenview.data.batch import Batch, stack_pixels
+from eigenview.data.batch import Batch, stack_planes
 from eigenview.data.decode import UnreadableImage
 from eigenview.data.failures import Failure, FailureLog
 from eigenview.data.fetch import Crash, Prepare, PrepareFailed, Row, label_tensor, prepared
@@ -223,7 +223,7 @@ def _assembled(drawn: list[Item | Exception], reading: Reading) -> Batch | Nothi
     kept = [(rows[place], drawn[place]) for place in chosen]
     filled = [(row, item) for row, item in kept if row is not None and isinstance(item, Item)]
     names = [row.name for row, _ in filled]
-    views = tuple(stack_pixels(arrays, names) for arrays in zip(*(row.arrays for row, _ in filled), strict=True))
+    views = tuple(stack_planes(arrays, names) for arrays in zip(*(row.arrays for row, _ in filled), strict=True))
     batch = Batch(
         index=torch.tensor([row.index for row, _ in filled]),
         images=views[0] if reading.prepare is None else views,

@@ -35,7 +35,7 @@ def start_workers(
     dataset: Dataset[T | Crash], workers: int, *, requests: Iterable[object] | None = None, persistent: bool
 ) -> DataLoader[T | Crash]:
     """PyTorch's worker machinery around a dataset that makes whole batches itself."""
-    with _more_workers_than_cores_allowed():
+    with _without_advice():
         return DataLoader(
             dataset,
             batch_size=None,
@@ -51,7 +51,7 @@ def start_workers(
 
 def results(machine: DataLoader[T | Crash]) -> Iterator[T]:
     """What the workers make, in order. Their exceptions are raised here; a worker that was killed is an error too."""
-    with _more_workers_than_cores_allowed():
+    with _without_advice():
         iterator = iter(machine)
     try:
         while True:
@@ -83,8 +83,9 @@ def _unchanged(result: object) -> object:
 
 
 @contextmanager
-def _more_workers_than_cores_allowed() -> Iterator[None]:
-    """Who asks for a number of workers gets it, without a warning."""
+def _without_advice() -> Iterator[None]:
+    """Who asks for a number of workers gets it, and is not told that forking is a thing to be careful with."""
     with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*use of fork", category=DeprecationWarning)
         warnings.filterwarnings("ignore", message="This DataLoader will create", category=UserWarning)
         yield
