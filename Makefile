@@ -41,5 +41,19 @@ test: check
 test-slow: $(READY)
 	@$(BIN)/pytest -m slow --durations=10
 
+PEERS := .venv-peers
+
+bench: $(PEERS)/.ready
+	@for file in $(filter-out benchmarks/bars.py,$(wildcard benchmarks/*.py)); do \
+	  echo "[bench] $$file"; $(PEERS)/bin/python $$file || exit 1; done
+
+# Peers need torchvision, which fits only the torch it was built for: the registry's newest pair, not the pinned one.
+$(PEERS)/.ready: benchmarks/requirements.txt
+	@echo "[bench] environment of the peers in $(PEERS): about 5 GB, several minutes"
+	@$(PYTHON) -m venv $(PEERS)
+	@env -u PIP_FIND_LINKS $(PEERS)/bin/pip install --quiet -r benchmarks/requirements.txt
+	@$(PEERS)/bin/pip install --quiet --no-deps -e .
+	@touch $(PEERS)/.ready
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist build
+	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache dist build
