@@ -116,8 +116,9 @@ def blur(images: Tensor, sigmas: Tensor, radius: int) -> Tensor:
         tiles.append((outputs, inputs, band))
     for outputs, inputs, band in tiles:
         across[:, :, outputs] = torch.bmm(images.flatten(1, 2)[:, :, inputs], band.transpose(1, 2))
+    planes, planes_down = across.view(-1, size, size), down.view(-1, size, size)
     for outputs, inputs, band in tiles:
-        down[:, :, outputs] = torch.matmul(band[:, None], across.view(images.shape)[:, :, inputs])
+        planes_down[:, outputs] = torch.bmm(band.repeat_interleave(channels, dim=0), planes[:, inputs])
     return down
 
 
