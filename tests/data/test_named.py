@@ -177,6 +177,10 @@ def test_stl10_is_stored_column_by_column(tmp_path):
     assert source.labels.tolist() == [0, 9, 2, 1]
     unlabelled = open_source(f"stl10:{tmp_path}?split=unlabelled")
     assert (unlabelled.labels, len(unlabelled)) == (None, 4)
+    both = open_source(f"stl10:{tmp_path}", split="train+unlabelled")
+    assert both.labels.tolist() == [0, 9, 2, 1, -1, -1, -1, -1]
+    np.testing.assert_array_equal(pixels(both)[4:].transpose(0, 2, 3, 1), images)
+    np.testing.assert_array_equal(pixels(open_source(f"stl10:{tmp_path}?split=train+unlabelled")), pixels(both))
     assert [fold.tolist() for fold in stl10_folds(tmp_path)] == [[0, 2], [1, 3]]
 
 

@@ -10,6 +10,7 @@ from eigenview.data.decode import EncodedImage, LazyImage, PixelImage, Unreadabl
 from eigenview.data.download import download, fetch
 from eigenview.data.failures import Failure
 from eigenview.data.folder import FolderSource
+from eigenview.data.joined import JoinedSource, joined
 from eigenview.data.listing import ListSource
 from eigenview.data.loader import Loader, LoaderState
 from eigenview.data.memory import DecodedSource, decoded
@@ -31,6 +32,7 @@ __all__ = [
     "Failure",
     "FolderSource",
     "Item",
+    "JoinedSource",
     "LazyImage",
     "ListSource",
     "Loader",
@@ -50,6 +52,7 @@ __all__ = [
     "decoded",
     "download",
     "fetch",
+    "joined",
     "open_source",
     "stl10_folds",
     "subset",

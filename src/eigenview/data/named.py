@@ -13,6 +13,7 @@ from eigenview.data.binary import NyuDepthSource, cifar, fashion_mnist, missing,
 from eigenview.data.decode import printable
 from eigenview.data.files import FilesSource
 from eigenview.data.folder import FolderSource
+from eigenview.data.joined import joined
 from eigenview.data.shapes import ShapesSource
 from eigenview.data.source import Source
 from eigenview.errors import DataError
@@ -52,7 +53,10 @@ def cifar100(directory: Path, *, split: str = "train") -> ArraySource:
     return cifar(directory, split=split, classes=100)
 
 
-def stl10_split(directory: Path, *, split: str = "train") -> ArraySource:
+def stl10_split(directory: Path, *, split: str = "train") -> Source:
+    """One of STL-10's splits, or "train+unlabelled", what most papers train on."""
+    if split == "train+unlabelled":
+        return joined([stl10(directory, split="train"), stl10(directory, split="unlabelled")])
     return stl10(directory, split=split)
 
 

@@ -82,7 +82,8 @@ def _parsed(spec: str) -> tuple[str | None, str, dict[str, str]]:
     """Kind (None: not said), place, options as written."""
     place, _, query = (spec, "", "") if Path(spec).exists() else spec.partition("?")
     try:
-        written = dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
+        plain = query.replace("+", "%2B")  # in addresses a plus means a space; here it means itself
+        written = dict(parse_qsl(plain, strict_parsing=True, keep_blank_values=True)) if query else {}
     except ValueError:
         raise SettingError(f"options are written ?name=value&name=value; got ?{query}") from None
     kind, colon, rest = place.partition(":")
