@@ -53,7 +53,7 @@ def build_encoder(
             raise SettingError(f"{name} takes channels and image_size only; leave the other encoder options out")
         return LIBRARIES[library](model, channels=channels, image_size=image_size)
     if name not in ENCODERS:
-        close = get_close_matches(name, ENCODERS, n=1)
+        close = get_close_matches(name.lower(), ENCODERS, n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
         raise SettingError(
             f"encoder must be one of {', '.join(ENCODERS)}, timm:NAME or torchvision:NAME; got {name!r}{meant}"

@@ -203,7 +203,7 @@ HEADS: dict[str, Callable[..., MLP | Identity]] = {
 def build_head(name: str, features: int, **widths: int) -> MLP | Identity:
     """The head called ``name`` on features of this width; ``hidden`` and ``output`` replace the paper's widths."""
     if name not in HEADS:
-        close = get_close_matches(name, HEADS, n=1)
+        close = get_close_matches(name.lower(), HEADS, n=1)
         meant = f"; did you mean {close[0]}?" if close else ""
         raise SettingError(f"head must be one of {', '.join(HEADS)}; got {name!r}{meant}")
     try:

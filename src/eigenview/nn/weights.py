@@ -88,7 +88,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
             f"{path} holds more than weights, and nothing in a foreign file is executed; "
             "save its state dict alone, or as safetensors"
         ) from error
-    except (RuntimeError, EOFError, OSError, ValueError) as error:
+    except Exception as error:  # a damaged pickle can raise nearly anything
         raise DataError(f"{path} is not a readable torch file ({error}); is it cut short?") from error
     return _state_dict(content, path)
 

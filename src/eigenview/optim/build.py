@@ -45,7 +45,7 @@ def build_optimizer(
         return Adam(entries, lr=rate, betas=betas, eps=eps)
     if name == "adamw":
         return AdamW(entries, lr=rate, betas=betas, eps=eps)
-    close = get_close_matches(name, OPTIMIZERS, n=1)
+    close = get_close_matches(name.lower(), OPTIMIZERS, n=1)
     meant = f"; did you mean {close[0]}?" if close else ""
     raise SettingError(f"optimizer must be one of {', '.join(OPTIMIZERS)}; got {name!r}{meant}")
 

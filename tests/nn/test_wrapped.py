@@ -1,0 +1,105 @@
+"""Encoders from elsewhere: a user's module, timm, torchvision."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+
+import pytest
+import torch
+from torch import nn
+
+from eigenview.errors import SettingError, ShapeError
+from eigenview.nn import build_encoder, wrap
+
+
+def module(*, flat: bool = True) -> nn.Sequential:
+    torch.manual_seed(0)
+    tail = [nn.AdaptiveAvgPool2d(1), nn.Flatten()] if flat else []
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU(inplace=True), nn.Dropout(0.5), nn.Conv2d(4, 7, 3), *tail
+    )
+
+
+@pytest.mark.parametrize("flat", [True, False])
+def test_a_users_module_becomes_an_encoder(flat):
+    mine = module(flat=flat)
+    before, random_state = {name: value.clone() for name, value in mine.state_dict().items()}, torch.get_rng_state()
+    encoder = wrap(mine)
+    assert encoder.feature_width == 7
+    assert torch.equal(torch.get_rng_state(), random_state)
+    assert mine.training
+    assert mine[1].training
+    assert all(torch.equal(value, before[name]) for name, value in mine.state_dict().items())
+    images = torch.randn(5, 3, 12, 12)
+    encoder.eval()
+    found = encoder.features(images, ["1", "pooled", "4"])
+    normalised = mine[1](mine[0](images))
+    torch.testing.assert_close(found["1"], normalised)  # although the ReLU after it works in place
+    torch.testing.assert_close(found["4"], mine[4](normalised.relu()))
+    torch.testing.assert_close(found["pooled"], found["4"].mean(dim=(2, 3)))
+    torch.testing.assert_close(encoder(images), found["pooled"])
+    assert not mine[1]._forward_hooks
+
+
+def test_an_encoder_stays_itself():
+    encoder = build_encoder("small", width=0.25)
+    assert wrap(encoder) is encoder
+
+
+def test_what_is_no_encoder_is_refused():
+    with pytest.raises(SettingError, match="feature_width says 8, but the module gives features of width 7"):
+        wrap(module(), feature_width=8)
+    with pytest.raises(SettingError, match=r"failed on a trial batch of shape \(2, 3, 4, 4\)"):
+        wrap(module(flat=False), image_size=4)
+    with pytest.raises(ShapeError, match=r"must return \(n, d\) or \(n, d, h, w\); got \(2, 3072, 1\)"):
+        wrap(nn.Sequential(nn.Flatten(), nn.Unflatten(1, (3072, 1))))
+    with pytest.raises(SettingError, match=r"no layer 'conv9' in this encoder; it has 0, 1"):
+        wrap(module()).features(torch.randn(2, 3, 8, 8), ["conv9"])
+
+
+@pytest.mark.parametrize("library", ["timm", "torchvision"])
+def test_a_missing_library_is_named(library, monkeypatch):
+    for name in (library, f"{library}.models"):
+        monkeypatch.setitem(sys.modules, name, None)  # what the import system takes for: not there
+    with pytest.raises(SettingError, match=f"encoder {library}:some needs {library}, which does not import"):
+        build_encoder(f"{library}:some")
+
+
+def stand_in(monkeypatch, name: str, **functions: object) -> None:
+    """The library's edge alone: its one function that builds a model."""
+    for part in {name.split(".")[0], name}:
+        monkeypatch.setitem(sys.modules, part, ModuleType(part))
+    for key, function in functions.items():
+        setattr(sys.modules[name], key, function)
+
+
+def test_timm_models_come_without_classifier(monkeypatch):
+    def create_model(name, *, pretrained, num_classes, in_chans):
+        if name == "nothing":
+            raise RuntimeError("Unknown model (nothing)")
+        assert (pretrained, num_classes) == (False, 0)
+        return nn.Sequential(nn.Conv2d(in_chans, 9, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    stand_in(monkeypatch, "timm", create_model=create_model)
+    encoder = build_encoder("timm:tiny", channels=1, image_size=16)
+    assert encoder(torch.randn(2, 1, 16, 16)).shape == (2, encoder.feature_width) == (2, 9)
+    with pytest.raises(SettingError, match=r"timm cannot build 'nothing': Unknown model"):
+        build_encoder("timm:nothing")
+    with pytest.raises(SettingError, match="takes channels and image_size only"):
+        build_encoder("timm:tiny", width=2)
+
+
+def test_torchvision_models_lose_their_last_layer(monkeypatch):
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.body, self.fc = nn.Conv2d(3, 5, 3), nn.Linear(5, 1000)
+
+        def forward(self, images):
+            return self.fc(self.body(images).mean(dim=(2, 3)))
+
+    stand_in(monkeypatch, "torchvision.models", get_model=lambda name, weights: Model())
+    assert build_encoder("torchvision:resnet18", image_size=16).feature_width == 5
+    with pytest.raises(SettingError, match="take 3 channels"):
+        build_encoder("torchvision:resnet18", channels=1)
