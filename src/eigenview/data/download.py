@@ -54,7 +54,7 @@ PUBLISHED: dict[str, tuple[PublishedFile, ...]] = {
     "tiny-imagenet": (
         PublishedFile("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de"),
     ),
-    "nyu-depth-v2": (  # no checksum is published: verify the file by hand and pass it
+    "nyu-depth-v2": (  # no checksum is known to us: verify the file by hand and pass it
         PublishedFile(
             "http://horatio.cs.nyu.edu/mit/silberman/nyu_depth_v2/nyu_depth_v2_labeled.mat", None, is_archive=False
         ),

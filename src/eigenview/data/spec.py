@@ -122,7 +122,8 @@ def _tables(place: str) -> list[str]:
 
 def _settings(opener: Callable[..., AnySource]) -> Mapping[str, inspect.Parameter]:
     parameters = inspect.signature(opener).parameters
-    return {name: one for name, one in parameters.items() if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    return {name: one for name, one in parameters.items() if one.kind is keyword and name != "kind"}
 
 
 def _known(opener: Callable[..., AnySource], kind: str, options: Mapping[str, Option]) -> dict[str, Option]:
