@@ -1,0 +1,155 @@
+"""Embeddings from anywhere, read in blocks: a tensor, a NumPy array or an ``.npy`` file that need not fit in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eigenview.errors import DataError, SettingError, ShapeError
+
+BLOCK_ELEMENTS = 1 << 21  # numbers read at a time: 8 MB in float32
+
+
+class Rows:
+    """n rows of d numbers. ``block`` and ``take`` give float32, or float64 where the rows are, without gradient.
+
+    An ``.npy`` file is mapped anew for every read, so that pages already read do not stay in memory.
+    """
+
+    def __init__(self, source: Tensor | NDArray[np.floating] | Path, n: int, d: int, dtype: torch.dtype) -> None:
+        self.source, self.n, self.d, self.dtype = source, n, d, dtype
+        self.device = source.device if isinstance(source, Tensor) else torch.device("cpu")
+
+    def block(self, start: int, stop: int) -> Tensor:
+        """Rows start … stop − 1 as (stop − start, d)."""
+        return self._read(slice(start, stop))
+
+    def take(self, index: Tensor) -> Tensor:
+        """The rows with these numbers, in that order."""
+        return self._read(index)
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[int, Tensor]]:
+        """(first row, rows) of consecutive blocks."""
+        size = size or max(1, BLOCK_ELEMENTS // self.d)
+        for start in range(0, self.n, size):
+            yield start, self.block(start, min(start + size, self.n))
+
+    def unit_block(self, start: int, stop: int) -> Tensor:
+        return on_sphere(self.block(start, stop))
+
+    def unit_blocks(self, size: int | None = None) -> Iterator[tuple[int, Tensor]]:
+        for start, rows in self.blocks(size):
+            yield start, on_sphere(rows)
+
+    def unit_take(self, index: Tensor) -> Tensor:
+        return on_sphere(self.take(index))
+
+    def _read(self, where: slice | Tensor) -> Tensor:
+        if isinstance(self.source, Tensor):
+            place = where.to(self.device) if isinstance(where, Tensor) else where
+            return self.source.detach()[place].to(self.dtype)
+        array = _mapped(self.source) if isinstance(self.source, Path) else self.source
+        numbers = np.float64 if self.dtype == torch.float64 else np.float32
+        part = array[where.cpu().numpy()] if isinstance(where, Tensor) else array[where]
+        return torch.from_numpy(np.array(part, dtype=numbers, order="C"))  # a copy: a mapped file is read-only
+
+
+Embeddings = Tensor | NDArray[np.floating] | str | Path | Rows
+
+
+def on_sphere(rows: Tensor) -> Tensor:
+    """Unit rows, also where squares would leave the range of the numbers."""
+    rows = rows / rows.abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(rows.dtype).tiny)
+    return torch.nn.functional.normalize(rows, dim=1)
+
+
+def open_rows(
+    embeddings: Embeddings, *, name: str = "embeddings", least: int = 1, directions: bool = True, check: bool = True
+) -> Rows:
+    """The rows of a tensor, an array or an ``.npy`` file, refused by name where no figure could use them.
+
+    ``least`` rows are needed. ``check`` costs one pass: NaN and Inf are refused, and zero rows too where ``directions``
+    are asked for. What is already :class:`Rows` was checked when it was opened.
+    """
+    if isinstance(embeddings, Rows):
+        _check_least(name, embeddings.n, least)
+        return embeddings
+    source = Path(embeddings) if isinstance(embeddings, str) else embeddings
+    stored = _mapped(source) if isinstance(source, Path) else source
+    if not isinstance(stored, Tensor | np.ndarray):
+        kind = type(stored).__name__
+        raise ShapeError(f"{name} must be a torch tensor, a NumPy array or the path of an .npy file; got a {kind}")
+    if stored.ndim != 2 or 0 in stored.shape:
+        raise ShapeError(f"{name} must be (n, d) embeddings, not empty; got shape {tuple(stored.shape)}")
+    is_floating = stored.is_floating_point() if isinstance(stored, Tensor) else stored.dtype.kind == "f"
+    if not is_floating:
+        raise ShapeError(f"{name} must be floating point; got {stored.dtype}")
+    _check_least(name, stored.shape[0], least)
+    is_wide = stored.dtype == torch.float64 if isinstance(stored, Tensor) else stored.dtype.itemsize >= 8
+    kept = source if isinstance(source, Path) else stored
+    n, d = stored.shape
+    rows = Rows(kept, int(n), int(d), torch.float64 if is_wide else torch.float32)
+    if check:
+        _check_values(rows, name, directions=directions)
+    return rows
+
+
+def open_pair(z_a: Embeddings, z_b: Embeddings, *, least: int = 2) -> tuple[Rows, Rows]:
+    """Two views of the same items: row i of the one belongs to row i of the other."""
+    first, second = open_rows(z_a, name="z_a", least=least), open_rows(z_b, name="z_b", least=least)
+    check_same_shape({"z_a": first, "z_b": second})
+    return first, second
+
+
+def check_same_shape(views: dict[str, Rows]) -> None:
+    if len({(rows.n, rows.d) for rows in views.values()}) > 1:
+        got = ", ".join(f"{name} {(rows.n, rows.d)}" for name, rows in views.items())
+        raise ShapeError(f"views need one and the same shape (n, d), row i of each from item i; got {got}")
+
+
+def sampled_rows(n: int, count: int, seed: int) -> Tensor:
+    """``count`` distinct row numbers of n drawn evenly, ascending; all of them when there are no more."""
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise SettingError(f"the number of sampled rows must be a whole number of at least 1; got {count}")
+    if count >= n:
+        return torch.arange(n)
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randperm(n, generator=generator)[:count].sort().values
+
+
+def _mapped(path: Path) -> NDArray[np.floating]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError) as problem:
+        raise DataError(f"{path} must be an .npy file of numbers (np.save writes one): {problem}") from None
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path} must be an .npy file with one array, not an .npz archive: save the array by np.save")
+    return array
+
+
+def _check_least(name: str, rows: int, least: int) -> None:
+    if rows < least:
+        raise ShapeError(f"{name} must have at least {least} rows here; got {rows}")
+
+
+def _check_values(rows: Rows, name: str, *, directions: bool) -> None:
+    unusable: list[int] = []
+    zero: list[int] = []
+    for start, block in rows.blocks():
+        size = block.abs().amax(dim=1)  # NaN and Inf survive it
+        unusable += (torch.nonzero(~size.isfinite()).flatten() + start).tolist()
+        if directions:
+            zero += (torch.nonzero(size == 0).flatten() + start).tolist()
+    if unusable:
+        raise DataError(f"{name} must be finite; NaN or Inf in {_listed(unusable, rows.n)}")
+    if zero:
+        raise DataError(f"{name} must be non-zero to have a direction; zero in {_listed(zero, rows.n)}")
+
+
+def _listed(numbers: list[int], n: int) -> str:
+    return f"{len(numbers)} of {n} rows, first {', '.join(map(str, numbers[:5]))}"
