@@ -1,0 +1,63 @@
+"""Kernels from text, as configurations and command lines write them: the inverse of ``repr``, without ``eval``."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable
+
+from torch import Tensor
+
+from eigenview.errors import SettingError
+from eigenview.graph.kernels import (
+    Cauchy,
+    Cosine,
+    Exponential,
+    Gaussian,
+    InnerProduct,
+    Kernel,
+    Laplacian,
+    StudentT,
+    concat,
+    learnable,
+)
+
+NAMES: dict[str, Callable[..., Kernel | Tensor]] = {
+    "Cauchy": Cauchy,
+    "Cosine": Cosine,
+    "Exponential": Exponential,
+    "Gaussian": Gaussian,
+    "InnerProduct": InnerProduct,
+    "Laplacian": Laplacian,
+    "StudentT": StudentT,
+    "concat": concat,
+    "learnable": learnable,
+}
+
+
+def read_kernel(text: str) -> Kernel:
+    """The kernel that ``text`` writes, such as ``Gaussian(0.2) + 0.5 * Laplacian(temperature=0.5)``."""
+    try:
+        kernel = _value(ast.parse(text.strip(), mode="eval").body, text)
+    except (SyntaxError, TypeError) as error:
+        raise SettingError(f"cannot read the kernel {text!r}: {error}") from None
+    if not isinstance(kernel, Kernel):
+        raise SettingError(f"{text!r} is not a kernel; write something like Gaussian(0.2) + Laplacian(0.5)")
+    return kernel
+
+
+def _value(node: ast.expr, text: str) -> Kernel | Tensor | float:
+    if isinstance(node, ast.Constant) and isinstance(node.value, (int, float)) and not isinstance(node.value, bool):
+        return node.value
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub) and isinstance(node.operand, ast.Constant):
+        return -_value(node.operand, text)  # type: ignore[operator]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
+        left, right = _value(node.left, text), _value(node.right, text)
+        return left + right if isinstance(node.op, ast.Add) else left * right  # type: ignore[operator]
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES:
+        arguments = [_value(argument, text) for argument in node.args]
+        options = {option.arg: _value(option.value, text) for option in node.keywords if option.arg}
+        return NAMES[node.func.id](*arguments, **options)
+    raise SettingError(
+        f"cannot read {ast.unparse(node)!r} in the kernel {text!r}; kernels are {', '.join(sorted(NAMES))}, "
+        "numbers, + and *"
+    )
