@@ -15,6 +15,7 @@ from torch import Tensor
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.views.draw import Ints, Keys, view_keys
+from eigenview.views.memory import empty_floats
 from eigenview.views.recipe import Crop, Recipe
 from eigenview.views.work import BlurWork, CropWork, FinishWork
 
@@ -95,8 +96,7 @@ def blocks(images: Tensor, together: int) -> list[slice]:
 
 
 def _empty_views(like: Tensor, crop: Crop) -> Tensor:
-    shape = (crop.count * len(like), like.shape[1], crop.size, crop.size)
-    return torch.empty(shape, dtype=torch.float32, device=like.device)
+    return empty_floats((crop.count * len(like), like.shape[1], crop.size, crop.size), like.device)
 
 
 def crop_views(recipe: Recipe) -> list[tuple[Crop, range]]:
