@@ -8,12 +8,14 @@ from eigenview.nn.encoder import POOLED, Encoder, Step, global_average, scaled_w
 from eigenview.nn.normalization import norm_layer
 
 PLANES = (32, 64, 128, 256)
-STRIDES = (2, 1, 2, 2)  # the full resolution is left at once: it is where the time goes
+STRIDES = (2, 2, 2, 1)  # large maps are left at once: they are where the time goes
 
 
 class SmallEncoder(Encoder):
     """Four 3×3 convolutions with norm and ReLU, 32–64–128–256 channels, then the global average.
 
+    Of the shapes raced on two cores at 32 × 32 for equal time, the one that learnt most: about 3,900 views a second
+    through model and loss, backward included, against 1,300 when the first stride is 1.
     Layers: ``conv1`` … ``conv4``, ``pooled``.
     """
 
