@@ -2,6 +2,40 @@
 
 from __future__ import annotations
 
-from eigenview.diagnostics.spectrum import effective_rank
+from eigenview.diagnostics.clusters import cluster_count, connectivity, prototype_usage
+from eigenview.diagnostics.diagnosis import Sampling, diagnose
+from eigenview.diagnostics.duplicates import duplicate_share, near_duplicates
+from eigenview.diagnostics.estimates import Estimate
+from eigenview.diagnostics.figures import Diagnosis, Figures, Finding
+from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
+from eigenview.diagnostics.spectrum import effective_rank, singular_values, spectrum
+from eigenview.diagnostics.sphere import alignment, mean_cosine, tolerance, uniformity, uniformity_floor
+from eigenview.diagnostics.verdict import THRESHOLDS, Thresholds, judge
 
-__all__ = ["effective_rank"]
+__all__ = [
+    "THRESHOLDS",
+    "Diagnosis",
+    "Estimate",
+    "Figures",
+    "Finding",
+    "Sampling",
+    "Thresholds",
+    "alignment",
+    "cluster_count",
+    "connectivity",
+    "diagnose",
+    "duplicate_share",
+    "effective_rank",
+    "hubness",
+    "judge",
+    "matched_views",
+    "mean_cosine",
+    "near_duplicates",
+    "neighbourhood_preservation",
+    "prototype_usage",
+    "singular_values",
+    "spectrum",
+    "tolerance",
+    "uniformity",
+    "uniformity_floor",
+]

@@ -114,8 +114,8 @@ def check_same_shape(views: dict[str, Rows]) -> None:
 
 def sampled_rows(n: int, count: int, seed: int) -> Tensor:
     """``count`` distinct row numbers of n drawn evenly, ascending; all of them when there are no more."""
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise SettingError(f"the number of sampled rows must be a whole number of at least 1; got {count}")
+    if isinstance(count, bool) or not isinstance(count, int) or count < 2:
+        raise SettingError(f"the number of sampled rows must be a whole number of at least 2; got {count}")
     if count >= n:
         return torch.arange(n)
     generator = torch.Generator().manual_seed(seed)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from eigenview.diagnostics.rows import Embeddings, Rows, open_rows
 from eigenview.distributed import Group, gather_rows
+from eigenview.errors import SettingError
 
 DEAD = 1e-3  # a dimension is dead when its standard deviation is below this share of the root mean square of all
 
@@ -109,3 +110,66 @@ def roots(gram: Tensor, size: float) -> Tensor:
     eps = torch.finfo(torch.float64).eps
     noise = max(len(gram) * eps * float(values[0]), (16 * eps) ** 2 * size)  # of the solver; of taking the mean off
     return torch.where(values > noise, values, 0).sqrt()
+
+
+@dataclass(frozen=True)
+class Spectrum:
+    """What one pass says about the dimensions of (n, d) embeddings; everything float64 on the CPU."""
+
+    n: int
+    d: int
+    raw: Tensor  # (min(n, d),) singular values of Z, descending
+    centred: Tensor  # (min(n, d),) singular values of Z less its mean row; their squares / n are the covariance's
+    variances: Tensor  # (d,) of each dimension
+
+    def effective_rank(self, *, centred: bool = False) -> float:
+        return rank_of(self.centred if centred else self.raw)
+
+    def stable_rank(self, *, centred: bool = False) -> float:
+        """Σσ²/σ₁²: how many dimensions as strong as the first would hold as much; 0 when nothing varies."""
+        squares = (self.centred if centred else self.raw).square()
+        return float(squares.sum() / squares[0]) if squares[0] > 0 else 0.0
+
+    def decay(self, *, first: int = 1, last: int | None = None) -> float:
+        """α-ReQ: the power law λ_i ∝ i^−α of the covariance's eigenvalues, λ_i = σ_i²/n (Agrawal et al. 2022).
+
+        The slope of log λ over log i by least squares from rank ``first`` to ``last``, weighted by 1/i so that every
+        octave counts the same. Eigenvalues of 0 are left out; NaN when fewer than two are left. About 1 is what they
+        found best; 0 is white, above 2 a few directions hold nearly everything.
+        """
+        last = len(self.centred) if last is None else last
+        if not 1 <= first < last <= len(self.centred):
+            if len(self.centred) < 2:
+                return math.nan
+            raise SettingError(f"ranks must run upwards within 1 to {len(self.centred)}; got {first} to {last}")
+        rank = torch.arange(first, last + 1, dtype=torch.float64)
+        value = self.centred[first - 1 : last].square() / self.n
+        rank, value = rank[value > 0], value[value > 0]
+        if len(value) < 2:
+            return math.nan
+        weight = (1 / rank) / (1 / rank).sum()
+        x, y = rank.log(), value.log()
+        x = x - weight @ x
+        return -float((weight * x) @ (y - weight @ y) / ((weight * x) @ x))
+
+    def dead(self) -> list[int]:
+        """Dimensions whose standard deviation is below 1/1000 of the root mean square over all; all when none vary."""
+        return torch.nonzero(self.variances <= DEAD**2 * self.variances.mean()).flatten().tolist()
+
+
+def spectrum(embeddings: Embeddings) -> Spectrum:
+    """Singular values, raw and centred, and the variance of each dimension, of (n, d) embeddings: one pass, exact."""
+    rows = open_rows(embeddings, directions=False)
+    count = min(rows.n, rows.d)
+    if rows.n > rows.d:
+        moments = Moments.of(rows)
+        size, grams, variances = moments.size, (moments.second, moments.scatter), moments.scatter.diagonal() / rows.n
+    else:
+        whole = rows.block(0, rows.n).double()
+        off = whole - whole.mean(dim=0)
+        size, grams = float(whole.square().sum()), (whole @ whole.T, off @ off.T)
+        variances = off.square().mean(dim=0)
+    raw, centred = (roots(gram, size)[:count] for gram in grams)
+    noise = (16 * torch.finfo(torch.float64).eps) ** 2 * size / (rows.n * rows.d)
+    variances = torch.where(variances > noise, variances, 0).cpu()
+    return Spectrum(rows.n, rows.d, raw, centred, variances)

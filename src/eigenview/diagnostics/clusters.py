@@ -1,0 +1,144 @@
+"""Structure in the embeddings: how many clusters, whether the augmentation graph hangs together, prototypes in use."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from eigenview.diagnostics.estimates import Estimate, share_of_sample
+from eigenview.diagnostics.neighbours import BLOCK_CANDIDATES, check_neighbours, nearest
+from eigenview.diagnostics.rows import Embeddings, Rows, check_same_shape, on_sphere, open_rows, sampled_rows
+from eigenview.diagnostics.sphere import ANCHORS, Labels, checked_labels
+from eigenview.errors import SettingError, ShapeError
+from eigenview.graph.laplacian import eigengap
+
+NODES = 2000  # sampled for the graphs whose eigenvalues or components are sought
+
+
+@dataclass(frozen=True)
+class ClusterCount:
+    """How many clusters the graph of neighbours suggests."""
+
+    clusters: int
+    eigenvalues: tuple[float, ...]  # the smallest of the normalised Laplacian, ascending
+    components: int  # of the graph; each has the eigenvalue 0 once
+    nodes: int  # sampled rows the graph was built on
+
+
+@dataclass(frozen=True)
+class Connectivity:
+    """Do views of different images meet?"""
+
+    meeting: Estimate  # share of images with a view whose nearest neighbours include another image's view
+    components: int  # of the graph of images, over ``images`` sampled ones
+    largest: float  # the share of those images in the largest component
+    images: int
+
+
+@dataclass(frozen=True)
+class PrototypeUsage:
+    """How evenly samples spread over prototypes."""
+
+    entropy: float  # of the shares of samples, divided by ln K: 1 when all are used alike, 0 when one takes all
+    perplexity: float  # exp of the entropy: as if so many prototypes were used alike
+    unused: int
+    prototypes: int
+
+
+def cluster_count(
+    embeddings: Embeddings, *, neighbours: int = 10, most: int = 30, nodes: int = NODES, seed: int = 0
+) -> ClusterCount:
+    """The number of clusters by the largest gap in the spectrum of the kNN graph of ``nodes`` sampled rows.
+
+    Two rows are joined when either is among the other's ``neighbours`` nearest by cosine, among the sampled ones.
+    1 means one cloud; the answer is at most ``most``. A cluster with fewer than about ``neighbours`` sampled rows is
+    not seen. The gap is a suggestion: read it together with the eigenvalues.
+    """
+    rows = open_rows(embeddings, least=3)
+    chosen = sampled_rows(rows.n, nodes, seed)
+    check_neighbours(neighbours, len(chosen))
+    sample = Rows(rows.take(chosen), len(chosen), rows.d, rows.dtype)
+    graph = _graph_of_nearest([sample], neighbours)
+    gap = eigengap(graph, most=min(most, len(chosen) - 1))
+    components = csgraph.connected_components(graph, directed=False)[0]
+    return ClusterCount(gap.clusters, tuple(gap.eigenvalues.tolist()), int(components), len(chosen))
+
+
+def connectivity(
+    *views: Embeddings,
+    neighbours: int | None = None,
+    cosine: float | None = None,
+    images: int = NODES,
+    anchors: int = ANCHORS,
+    seed: int = 0,
+) -> Connectivity:
+    """Whether the augmentation graph, as the encoder sees it, joins different images.
+
+    ``views``: two or more (n, d), row i of each from image i. Each view looks at its ``neighbours`` nearest among all
+    views of all images; by default as many as it has siblings, so that an encoder that tells every image apart shows
+    no meeting at all. Neighbours below ``cosine`` do not count: with that and many ``neighbours``, it is the graph of
+    all pairs at least so similar. ``meeting`` is exact for each sampled image; the components are those of ``images``
+    sampled images and their views alone, joined when a view of one is among the nearest of a view of the other.
+
+    Nothing meets: images are islands, and nothing is shared between them. All meet in one component: similarity can
+    spread from image to image, as spectral clustering needs.
+    """
+    if len(views) < 2:
+        raise ShapeError(f"connectivity needs two or more views of the same images; got {len(views)}")
+    rows = [open_rows(view, name=f"view {place}", least=2) for place, view in enumerate(views)]
+    check_same_shape({f"view {place}": view for place, view in enumerate(rows)})
+    n, width = rows[0].n, len(rows) - 1 if neighbours is None else neighbours
+    check_neighbours(width, n * len(rows))
+    least = -math.inf if cosine is None else cosine
+    chosen = sampled_rows(n, -(-anchors // len(rows)), seed)
+    meets = torch.zeros(len(chosen), dtype=torch.bool)
+    for place, view in enumerate(rows):
+        found = nearest(view.unit_take(chosen), rows, width, own=chosen + place * n)
+        meets |= ((found.index.cpu() % n != chosen[:, None]) & (found.cosine.cpu() >= least)).any(dim=1)
+    few = sampled_rows(n, images, seed)
+    graph = _graph_of_nearest([Rows(view.take(few), len(few), view.d, view.dtype) for view in rows], width, least)
+    components, member = csgraph.connected_components(graph, directed=False)
+    return Connectivity(
+        share_of_sample(meets, n), int(components), float(np.bincount(member).max() / len(few)), len(few)
+    )
+
+
+def prototype_usage(assignment: Labels, prototypes: int) -> PrototypeUsage:
+    """Entropy of how samples spread over prototypes, −Σ q_k ln q_k / ln K with q_k the share assigned to k.
+
+    ``assignment`` (n,) the prototype of each sample (argmax of its scores), from 0 to ``prototypes`` − 1. SwAV without
+    Sinkhorn falls to 0: one prototype takes everything.
+    """
+    if prototypes < 2:
+        raise SettingError(f"usage needs at least two prototypes; got {prototypes}")
+    numbers = checked_labels(assignment, len(assignment))
+    if not len(numbers):
+        raise ShapeError("usage needs at least one sample; got none")
+    low, high = int(numbers.min()), int(numbers.max())
+    if low < 0 or high >= prototypes:
+        raise SettingError(f"assignments must be from 0 to {prototypes - 1}; they run from {low} to {high}")
+    counts = torch.bincount(numbers, minlength=prototypes).double()
+    entropy = float(torch.special.entr(counts / counts.sum()).sum())
+    return PrototypeUsage(entropy / math.log(prototypes), math.exp(entropy), int((counts == 0).sum()), prototypes)
+
+
+def _graph_of_nearest(sources: list[Rows], neighbours: int, cosine: float = -math.inf) -> sparse.csr_array:
+    """The symmetric 0/1 graph that joins each row to its nearest; with several sources, of images: row i of each."""
+    n, start_of, end_of = sources[0].n, [], []
+    for place, source in enumerate(sources):
+        for start, block in source.blocks(BLOCK_CANDIDATES):
+            own = torch.arange(start, start + len(block)) + place * n
+            found = nearest(on_sphere(block), sources, neighbours, own=own)
+            close = found.cosine.cpu().flatten() >= cosine
+            start_of.append((own % n).repeat_interleave(neighbours)[close])
+            end_of.append(found.index.cpu().flatten()[close] % n)
+    edges = (torch.cat(start_of).numpy(), torch.cat(end_of).numpy())
+    graph = sparse.csr_array(sparse.coo_array((np.ones(len(edges[0])), edges), shape=(n, n)))
+    graph = graph + graph.T
+    graph.data[:] = 1.0
+    return graph

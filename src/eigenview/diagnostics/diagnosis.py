@@ -1,0 +1,117 @@
+"""Everything at once: the figures of any embeddings, and the verdict on them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from eigenview.diagnostics.clusters import NODES, ClusterCount, PrototypeUsage, cluster_count, connectivity
+from eigenview.diagnostics.duplicates import COSINE, duplicate_share
+from eigenview.diagnostics.figures import Diagnosis, Figures, ViewFigures
+from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
+from eigenview.diagnostics.rows import Embeddings, Rows, open_pair, open_rows
+from eigenview.diagnostics.spectrum import spectrum
+from eigenview.diagnostics.sphere import (
+    ANCHORS,
+    Labels,
+    alignment,
+    checked_labels,
+    mean_cosine,
+    tolerance,
+    uniformity,
+    uniformity_floor,
+    unrelated_alignment,
+)
+from eigenview.diagnostics.verdict import THRESHOLDS, Thresholds, judge
+from eigenview.errors import SettingError
+
+SHOWN_PAIRS = 20  # near-duplicates a diagnosis names
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How much to look at where looking at everything is quadratic."""
+
+    anchors: int = ANCHORS  # rows compared with all rows
+    nodes: int = NODES  # rows of the graphs
+    neighbours: int = 10  # of a row, where neighbourhoods are compared
+    t: float = 2.0  # of uniformity
+    duplicate_cosine: float = COSINE
+    seed: int = 0
+
+
+def diagnose(
+    z_a: Embeddings,
+    z_b: Embeddings | None = None,
+    labels: Labels | None = None,
+    *,
+    loss: float | None = None,
+    chance: float | None = None,
+    usage: PrototypeUsage | None = None,
+    sampling: Sampling | None = None,
+    thresholds: Thresholds = THRESHOLDS,
+) -> Diagnosis:
+    """Figures and a verdict for (n, d) embeddings: a tensor, an array or an ``.npy`` file.
+
+    ``z_b``: another view of the same items, row by row; adds alignment, agreement and connectivity. ``labels`` (n,)
+    adds tolerance. ``loss`` with its ``chance`` level (an objective's value on constant embeddings; leave it out where
+    collapse is the minimum, as for SimSiam) tells a run that learnt nothing. ``usage``: see ``prototype_usage``.
+
+    Streamed: exact where the cost is linear in n; else from ``sampling``'s anchors, with a 95% interval.
+    """
+    sampling = sampling or Sampling()
+    for name, value in (("loss", loss), ("chance", chance)):
+        if value is not None and not math.isfinite(value):
+            raise SettingError(f"{name} must be finite; got {value}: a loss that is NaN needs no diagnosis of its rows")
+    if z_b is None:
+        first, second = open_rows(z_a, name="z_a", least=2), None
+    else:
+        first, second = open_pair(z_a, z_b)
+    if labels is not None:
+        checked_labels(labels, first.n)
+    shape = spectrum(first)
+    decay = shape.decay()
+    clones = duplicate_share(first, cosine=sampling.duplicate_cosine, anchors=sampling.anchors, seed=sampling.seed)
+    figures = Figures(
+        n=first.n,
+        d=first.d,
+        effective_rank=shape.effective_rank(),
+        effective_rank_centred=shape.effective_rank(centred=True),
+        stable_rank=shape.stable_rank(centred=True),
+        decay=decay if math.isfinite(decay) else None,
+        singular_values=tuple(shape.raw.tolist()),
+        variances=tuple(shape.variances.tolist()),
+        dead=tuple(shape.dead()),
+        mean_cosine=mean_cosine(first),
+        uniformity=uniformity(first, t=sampling.t, anchors=sampling.anchors, seed=sampling.seed),
+        floor=uniformity_floor(first.d, t=sampling.t),
+        hubness=hubness(first, neighbours=min(sampling.neighbours, first.n - 1), seed=sampling.seed),
+        duplicates=clones.share,
+        duplicate_pairs=tuple((int(i), int(j)) for i, j in clones.pairs[:SHOWN_PAIRS]),
+        clusters=_clusters(first, sampling),
+        views=None if second is None else _views(first, second, sampling),
+        tolerance=None if labels is None else tolerance(first, labels),
+        usage=usage,
+        loss=loss,
+        chance=chance,
+    )
+    findings = judge(figures, thresholds)
+    return Diagnosis(findings[0].name if findings else "healthy", findings, figures, sampling.seed)
+
+
+def _clusters(rows: Rows, sampling: Sampling) -> ClusterCount | None:
+    neighbours = min(sampling.neighbours, rows.n - 1)
+    if min(rows.n, sampling.nodes) < 3:
+        return None
+    return cluster_count(rows, neighbours=neighbours, nodes=sampling.nodes, seed=sampling.seed)
+
+
+def _views(first: Rows, second: Rows, sampling: Sampling) -> ViewFigures:
+    anchors, seed, neighbours = sampling.anchors, sampling.seed, min(sampling.neighbours, first.n - 1)
+    return ViewFigures(
+        alignment=alignment(first, second),
+        unrelated_alignment=unrelated_alignment(first, second),
+        matched=matched_views(first, second, anchors=anchors, seed=seed),
+        preservation=neighbourhood_preservation(first, second, neighbours=neighbours, anchors=anchors, seed=seed),
+        connectivity=connectivity(first, second, images=sampling.nodes, anchors=anchors, seed=seed),
+    )

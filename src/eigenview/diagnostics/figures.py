@@ -1,0 +1,132 @@
+"""What a diagnosis holds: the figures with their intervals and the findings; as JSON, and as lines for a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eigenview.diagnostics.clusters import ClusterCount, Connectivity, PrototypeUsage
+from eigenview.diagnostics.estimates import Estimate
+from eigenview.diagnostics.neighbours import Hubness
+from eigenview.diagnostics.stored import from_json, to_json
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong, the figures that say so, and what to try."""
+
+    name: str
+    reasons: tuple[str, ...]
+    advice: str
+
+
+@dataclass(frozen=True)
+class ViewFigures:
+    """What two views of the same items add."""
+
+    alignment: float
+    unrelated_alignment: float  # the same between views of different items
+    matched: Estimate  # share of rows that find their other view first
+    preservation: Estimate  # share of neighbours that both views agree on
+    connectivity: Connectivity
+
+    @property
+    def disagreement(self) -> float:
+        """Alignment / that of unrelated items: 0 for identical views, 1 for unrelated ones, or when all is a point."""
+        return self.alignment / self.unrelated_alignment if self.unrelated_alignment > 0 else 1.0
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Everything measured on (n, d) embeddings. What was not asked for, or needs more rows, is None."""
+
+    n: int
+    d: int
+    effective_rank: float  # RankMe
+    effective_rank_centred: float  # the same around the mean row
+    stable_rank: float  # around the mean row
+    decay: float | None  # α-ReQ; None when fewer than two directions vary
+    singular_values: tuple[float, ...]  # of the rows as given
+    variances: tuple[float, ...]  # of each dimension
+    dead: tuple[int, ...]  # dimensions that hardly vary
+    mean_cosine: float
+    uniformity: Estimate
+    floor: float  # of uniformity in d dimensions
+    hubness: Hubness
+    duplicates: Estimate  # share of rows with one
+    duplicate_pairs: tuple[tuple[int, int], ...]  # some of them
+    clusters: ClusterCount | None
+    views: ViewFigures | None
+    tolerance: float | None
+    usage: PrototypeUsage | None
+    loss: float | None
+    chance: float | None
+
+    @property
+    def crowding(self) -> float:
+        """1 − uniformity/floor: 0 on the uniform sphere, 1 at a single point."""
+        return 1 - self.uniformity.value / self.floor
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Figures and findings. Healthy when there are none; else the first is the gravest."""
+
+    verdict: str
+    findings: tuple[Finding, ...]
+    figures: Figures
+    seed: int  # of the sampled anchors
+
+    def to_json(self) -> str:
+        return to_json(self)
+
+    @classmethod
+    def from_json(cls, text: str) -> Diagnosis:
+        """What :meth:`to_json` wrote; anything else is refused."""
+        return from_json(cls, text)
+
+    def lines(self) -> list[str]:
+        """For a terminal: the verdict, each finding's reasons and advice, then the figures."""
+        figures = self.figures
+        said = [f"{self.verdict}: {figures.n:,} embeddings of {figures.d} dimensions"]
+        for finding in self.findings:
+            said += [f"  {finding.name}", *(f"    because {reason}" for reason in finding.reasons)]
+            said.append(f"    try: {finding.advice}")
+        table = _table(figures) + _table_of_extras(figures)
+        width = max(len(name) for name, _ in table)
+        return said + [f"  {name:<{width}}  {value}" for name, value in table]
+
+
+def _table(figures: Figures) -> list[tuple[str, str]]:
+    """(name, value) of what every diagnosis has; an interval in brackets where anchors were sampled."""
+    rank, centred, hubs = figures.effective_rank, figures.effective_rank_centred, figures.hubness
+    return [
+        ("effective rank", f"{rank:.4g} of {min(figures.n, figures.d)}; {centred:.4g} around the mean"),
+        ("stable rank", f"{figures.stable_rank:.4g} around the mean"),
+        ("power-law slope", "none: nothing varies" if figures.decay is None else f"{figures.decay:.3g}"),
+        ("dead dimensions", f"{len(figures.dead)} of {figures.d}"),
+        ("mean cosine", f"{figures.mean_cosine:.4g}"),
+        ("uniformity", f"{figures.uniformity}, floor {figures.floor:.4g}"),
+        ("hubness", f"skewness {hubs.skewness}, anti-hubs {hubs.antihubs}, among {hubs.rows:,} rows"),
+        ("near-duplicates", f"{figures.duplicates} of rows"),
+    ]
+
+
+def _table_of_extras(figures: Figures) -> list[tuple[str, str]]:
+    said = []
+    if (found := figures.clusters) is not None:
+        said.append(("clusters", f"{found.clusters} by eigengap, {found.components} components, {found.nodes:,} rows"))
+    if (views := figures.views) is not None:
+        meeting = views.connectivity
+        said += [
+            ("alignment", f"{views.alignment:.4g}, unrelated items {views.unrelated_alignment:.4g}"),
+            ("views matched", f"{views.matched} of rows find their other view first"),
+            ("neighbours kept", f"{views.preservation} between views"),
+            ("images that meet", f"{meeting.meeting}, {meeting.components} islands of {meeting.images:,} images"),
+        ]
+    if figures.tolerance is not None:
+        said.append(("tolerance", f"{figures.tolerance:.4g}"))
+    if (usage := figures.usage) is not None:
+        said.append(("prototype usage", f"entropy {usage.entropy:.3f}, {usage.unused} of {usage.prototypes} unused"))
+    if figures.loss is not None:
+        said.append(("loss", f"{figures.loss:.4g}" + (f", chance {figures.chance:.4g}" if figures.chance else "")))
+    return said

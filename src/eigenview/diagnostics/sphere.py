@@ -1,0 +1,133 @@
+"""Where the embeddings lie on the sphere: alignment, uniformity with its floor, mean cosine, tolerance.
+
+Alignment, mean cosine and tolerance are linear in n and exact; uniformity compares all pairs and is estimated from
+sampled anchors, each against every row, once there are more rows than anchors. Rows are put on the unit sphere.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from eigenview.diagnostics.estimates import Estimate, log_mean_of_sample
+from eigenview.diagnostics.rows import Embeddings, open_pair, open_rows, sampled_rows
+from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.graph.blocks import Mask
+from eigenview.graph.kernels import InnerProduct
+from eigenview.graph.streaming import reduce_rows
+
+ANCHORS = 2048  # sampled for what is quadratic in n; the interval narrows by their square root
+
+Labels = Tensor | NDArray[np.integer]
+
+
+def alignment(z_a: Embeddings, z_b: Embeddings, *, alpha: float = 2.0) -> float:
+    """How close positives are: mean_i ‖x_i − y_i‖₂^alpha (Wang & Isola 2020). In [0, 2^alpha]; exact.
+
+    ``z_a``, ``z_b`` (n, d): two views, row by row.
+    """
+    if not alpha > 0:
+        raise SettingError(f"alpha must be positive; got {alpha}")
+    first, second = open_pair(z_a, z_b, least=1)
+    total = 0.0
+    for start, x in first.unit_blocks():
+        difference = x.double() - second.unit_block(start, start + len(x)).double()
+        total += float(torch.linalg.vector_norm(difference, dim=1).pow(alpha).sum())
+    return total / first.n
+
+
+def uniformity(embeddings: Embeddings, *, t: float = 2.0, anchors: int = ANCHORS, seed: int = 0) -> Estimate:
+    """How evenly rows cover the sphere: log mean_{i≠j} exp(−t‖x_i − x_j‖²) (Wang & Isola 2020), from sampled i.
+
+    ``embeddings`` (n, d), n ≥ 2. Each anchor is compared with all other rows, so the only error is that of a mean
+    over sampled anchors. 0 when collapsed; :func:`uniformity_floor` when uniform.
+    """
+    _check_t(t)
+    rows = open_rows(embeddings, least=2)
+    chosen = sampled_rows(rows.n, anchors, seed)
+    scaled = 2 * t * rows.unit_take(chosen)  # −t‖x − y‖² = 2t·cos − 2t
+    log_sums = torch.full((len(chosen),), -math.inf, dtype=torch.float64)
+    for start, block in rows.unit_blocks():
+        here = torch.nonzero((chosen >= start) & (chosen < start + len(block))).flatten()
+        own = (here.to(rows.device), (chosen[here] - start).to(rows.device))
+        part = reduce_rows(scaled, block, InnerProduct(), mask=Mask(excluded=own))
+        log_sums = torch.logaddexp(log_sums, part.cpu().double())
+    return log_mean_of_sample(log_sums - 2 * t - math.log(rows.n - 1), rows.n)
+
+
+def uniformity_floor(dimension: int, *, t: float = 2.0) -> float:
+    """The uniformity of the uniform distribution, the smallest there is: log ₀F₁(; d/2; t²) − 2t.
+
+    ₀F₁(; b; z) = Σ_k z^k / (k!·b(b+1)…(b+k−1)): positive terms, summed by their logarithms, so that any d and t do.
+    """
+    _check_t(t)
+    if dimension < 1:
+        raise SettingError(f"the floor needs a dimension of at least 1; got {dimension}")
+    half = dimension / 2
+    terms = [
+        2 * k * math.log(t) - math.lgamma(k + 1) - math.lgamma(half + k) + math.lgamma(half)
+        for k in range(math.ceil(4 * t) + 64)  # terms fall by more than 1/4 each from k = 2t on
+    ]
+    return float(torch.logsumexp(torch.tensor(terms, dtype=torch.float64), dim=0)) - 2 * t
+
+
+def mean_cosine(embeddings: Embeddings) -> float:
+    """The mean cosine of distinct rows, (‖Σu‖² − n)/(n(n−1)): 1 when collapsed, about 0 when spread. Exact, linear."""
+    rows = open_rows(embeddings, least=2)
+    total = torch.zeros(rows.d, dtype=torch.float64, device=rows.device)
+    for _, block in rows.unit_blocks():
+        total += block.double().sum(dim=0)
+    return (float(total.square().sum()) - rows.n) / (rows.n * (rows.n - 1))
+
+
+def unrelated_alignment(z_a: Embeddings, z_b: Embeddings) -> float:
+    """What alignment (alpha 2) would be for views of different items: mean_{i≠j} ‖x_i − y_j‖², exact and linear."""
+    first, second = open_pair(z_a, z_b)
+    sums = torch.zeros(2, first.d, dtype=torch.float64, device=first.device)
+    same = 0.0
+    for start, x in first.unit_blocks():
+        x, y = x.double(), second.unit_block(start, start + len(x)).double().to(first.device)
+        sums += torch.stack([x.sum(dim=0), y.sum(dim=0)])
+        same += float((x * y).sum())
+    return 2 - 2 * (float(sums[0] @ sums[1]) - same) / (first.n * (first.n - 1))
+
+
+def tolerance(embeddings: Embeddings, labels: Labels) -> float:
+    """The mean cosine of distinct rows with the same label (Wang & Liu 2021): high when a class holds together.
+
+    ``labels`` (n,) whole numbers; rows labelled below 0 are left out. Exact and linear, by the sum of each class:
+    Σ_c (‖s_c‖² − n_c) / Σ_c n_c(n_c − 1).
+    """
+    rows = open_rows(embeddings, least=2)
+    numbers = checked_labels(labels, rows.n)
+    names, member = torch.unique(numbers[numbers >= 0], return_inverse=True)
+    place = torch.full((rows.n,), -1)
+    place[numbers >= 0] = member
+    sums = torch.zeros(len(names), rows.d, dtype=torch.float64)
+    for start, block in rows.unit_blocks():
+        own = place[start : start + len(block)]
+        sums.index_add_(0, own[own >= 0], block.cpu().double()[own >= 0])
+    counts = torch.bincount(member, minlength=len(names)).double()
+    pairs = float((counts * (counts - 1)).sum())
+    if not pairs:
+        raise DataError(f"tolerance needs a label that two rows share; got {len(names)} labels for {rows.n} rows")
+    return float(sums.square().sum() - counts.sum()) / pairs
+
+
+def checked_labels(labels: Labels, n: int) -> Tensor:
+    """Labels as an integer tensor (n,) on the CPU."""
+    numbers = torch.as_tensor(np.asarray(labels.detach().cpu() if isinstance(labels, Tensor) else labels))
+    if numbers.shape != (n,):
+        raise ShapeError(f"labels must have shape ({n},), one per row; got {tuple(numbers.shape)}")
+    if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
+        raise ShapeError(f"labels must be whole numbers; got {numbers.dtype}")
+    return numbers.long()
+
+
+def _check_t(t: float) -> None:
+    if not 0 < t < math.inf:
+        raise SettingError(f"t must be positive and finite; got {t}")

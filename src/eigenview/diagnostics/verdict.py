@@ -1,0 +1,196 @@
+"""From figures to plain words: what is wrong, by which figures, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from eigenview.diagnostics.figures import Figures, Finding
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The one table. Set on synthetic clouds and small encoders; docs/diagnostics.md says how, and what is left."""
+
+    collapsed_cosine: float = 0.99  # full collapse: the mean cosine of two rows is above
+    rank_share: float = 0.1  # dimensional collapse: effective rank / usable dimensions is below
+    usable_dimensions: int = 512  # more dimensions than these, or than rows − 1, are not asked to be used
+    dead_share: float = 0.1  # dead dimensions: their share is above
+    chance_margin: float = 0.02  # at chance: the loss is above chance − margin · |chance|
+    crowding: float = 0.5  # crowded: 1 − uniformity/floor is above (0 uniform, 1 a point)
+    disagreement: float = 0.8  # views disagree: alignment / that of unrelated items is above
+    identical: float = 1e-3  # views identical: the same ratio is below
+    duplicates: float = 0.02  # duplicated data: the share of rows with a near-duplicate is above
+    dense_rank: float = 4.0  # but not below this effective rank, where any rows are close
+    skewness: float = 6.0  # hubs: the skewness of the 10-occurrence is above
+    usage: float = 0.5  # prototypes unused: the normalised entropy of their usage is below
+
+
+THRESHOLDS = Thresholds()
+
+EXPLAINS = {
+    "full collapse": (
+        "dimensional collapse",
+        "views disagree",
+        "views identical",
+        "crowded",
+        "duplicated data",
+        "dead dimensions",
+        "hubs",
+    ),
+    "dimensional collapse": ("crowded", "duplicated data", "hubs"),  # few directions: rows are close whatever they are
+}
+
+
+def judge(figures: Figures, thresholds: Thresholds = THRESHOLDS) -> tuple[Finding, ...]:
+    """What is wrong, the gravest first; empty when healthy. What merely follows from a graver finding is left out."""
+    found = [finding for rule in RULES if (finding := rule(figures, thresholds)) is not None]
+    explained = {name for finding in found for name in EXPLAINS.get(finding.name, ())}
+    return tuple(finding for finding in found if finding.name not in explained)
+
+
+def full_collapse(figures: Figures, limits: Thresholds) -> Finding | None:
+    if figures.mean_cosine <= limits.collapsed_cosine:
+        return None
+    return Finding(
+        "full collapse",
+        (
+            f"two rows have a mean cosine of {figures.mean_cosine:.4f} (limit {limits.collapsed_cosine:g})",
+            f"uniformity is {figures.uniformity}, where 0 is a single point and the floor is {figures.floor:.3g}",
+        ),
+        "every input gets nearly the same embedding. Bring back what keeps rows apart: negatives, a predictor with "
+        "stop-gradient, Sinkhorn or batch normalisation; lower the learning rate; check that inputs differ",
+    )
+
+
+def at_chance(figures: Figures, limits: Thresholds) -> Finding | None:
+    if figures.loss is None or figures.chance is None:
+        return None
+    if figures.loss < figures.chance - limits.chance_margin * abs(figures.chance):
+        return None
+    return Finding(
+        "at chance",
+        (f"the loss is {figures.loss:.4g}, on constant embeddings it is {figures.chance:.4g}",),
+        "nothing was learnt that the objective can see. Lower the temperature, change the learning rate (both ways), "
+        "check that positives are views of the same item and that gradients reach the encoder",
+    )
+
+
+def dimensional_collapse(figures: Figures, limits: Thresholds) -> Finding | None:
+    usable = min(figures.d, figures.n - 1, limits.usable_dimensions)
+    share = figures.effective_rank_centred / usable
+    if usable < 4 or share >= limits.rank_share:  # a share of fewer dimensions says little
+        return None
+    return Finding(
+        "dimensional collapse",
+        (
+            f"the effective rank is {figures.effective_rank_centred:.1f} around the mean, {share:.0%} of {usable} usable "
+            f"dimensions (limit {limits.rank_share:.0%})",
+            f"stable rank {figures.stable_rank:.1f}, {len(figures.dead)} of {figures.d} dimensions dead",
+        ),
+        "a few directions hold everything. Weaken augmentations that erase content, lower the temperature, add "
+        "negatives or a uniformity term, use a head and evaluate before it",
+    )
+
+
+def crowded(figures: Figures, limits: Thresholds) -> Finding | None:
+    if figures.crowding <= limits.crowding:
+        return None
+    return Finding(
+        "crowded",
+        (
+            f"uniformity is {figures.uniformity}; its floor in {figures.d} dimensions is {figures.floor:.3g}: "
+            f"{figures.crowding:.0%} of the way to a single point (limit {limits.crowding:.0%})",
+            f"two rows have a mean cosine of {figures.mean_cosine:.3f}",
+        ),
+        "rows cover a small part of the sphere. For features before the head, subtract the mean before comparing; for "
+        "embeddings, train longer, lower the temperature or weigh uniformity more",
+    )
+
+
+def views_disagree(figures: Figures, limits: Thresholds) -> Finding | None:
+    views = figures.views
+    if views is None or views.disagreement <= limits.disagreement:
+        return None
+    return Finding(
+        "views disagree",
+        (
+            f"positives are {views.disagreement:.0%} as far apart as unrelated items (limit {limits.disagreement:.0%})",
+            f"{views.matched} of rows find their other view first",
+        ),
+        "check that row i of both views is the same item; otherwise train longer or weaken the augmentations",
+    )
+
+
+def views_identical(figures: Figures, limits: Thresholds) -> Finding | None:
+    views = figures.views
+    if views is None or views.disagreement >= limits.identical:
+        return None
+    return Finding(
+        "views identical",
+        (f"positives are {views.disagreement:.2g} times as far apart as unrelated items (limit {limits.identical:g})",),
+        "the two views hardly differ, so telling items apart is trivial. Strengthen the augmentations; check that two "
+        "different views were embedded",
+    )
+
+
+def duplicated(figures: Figures, limits: Thresholds) -> Finding | None:
+    if figures.duplicates.low <= limits.duplicates or figures.effective_rank_centred < limits.dense_rank:
+        return None
+    pairs = ", ".join(f"{first}–{second}" for first, second in figures.duplicate_pairs[:3])
+    return Finding(
+        "duplicated data",
+        (f"{figures.duplicates} of rows have a near-duplicate (limit {limits.duplicates:g}), such as {pairs}",),
+        "list all by near_duplicates(...) and keep one of each: duplicates are negatives of themselves, and across "
+        "splits they leak",
+    )
+
+
+def hubs(figures: Figures, limits: Thresholds) -> Finding | None:
+    if figures.hubness.skewness.low <= limits.skewness:
+        return None
+    return Finding(
+        "hubs",
+        (
+            f"the skewness of how often a row is a neighbour is {figures.hubness.skewness} (limit {limits.skewness:g})",
+            f"{figures.hubness.antihubs} of rows are nobody's neighbour",
+        ),
+        "a few rows are near everything, which misleads retrieval and kNN. Subtract the mean before comparing, or look "
+        "at the hubs: blank or corrupt images are often among them",
+    )
+
+
+def dead_dimensions(figures: Figures, limits: Thresholds) -> Finding | None:
+    if len(figures.dead) <= limits.dead_share * figures.d:
+        return None
+    return Finding(
+        "dead dimensions",
+        (f"{len(figures.dead)} of {figures.d} dimensions hardly vary (limit {limits.dead_share:.0%})",),
+        "units that never fire: lower the learning rate or weight decay, check the last activation, or make the "
+        "embedding narrower",
+    )
+
+
+def prototypes_unused(figures: Figures, limits: Thresholds) -> Finding | None:
+    if figures.usage is None or figures.usage.entropy >= limits.usage:
+        return None
+    return Finding(
+        "prototypes unused",
+        (f"the entropy of prototype usage is {figures.usage.entropy:.2f} of its most (limit {limits.usage:g})",),
+        "a few prototypes take all samples. Use Sinkhorn codes with a smaller epsilon or more iterations, freeze the "
+        "prototypes at the start, or use fewer",
+    )
+
+
+RULES: tuple[Callable[[Figures, Thresholds], Finding | None], ...] = (  # the gravest first
+    full_collapse,
+    at_chance,
+    dimensional_collapse,
+    prototypes_unused,
+    views_disagree,
+    views_identical,
+    crowded,
+    duplicated,
+    dead_dimensions,
+    hubs,
+)
