@@ -9,7 +9,7 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-_LARGE = 1 << 23  # bytes; below this the allocator reuses memory, and pages cost nothing
+_LARGE = 1 << 25  # bytes: glibc keeps and reuses what is smaller, so its pages have been touched already
 
 
 def empty_floats(shape: tuple[int, ...], device: torch.device) -> Tensor:
