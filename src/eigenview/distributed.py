@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from eigenview.errors import DataError, EigenviewError, ShapeError
+from eigenview.errors import EigenviewError, NotFiniteError, ShapeError
 
 Group = dist.ProcessGroup | None  # None: this process alone
 
@@ -99,7 +99,7 @@ def any_process(flag: bool, group: Group, device: torch.device) -> bool:
 def refuse_together(problem: EigenviewError | None, group: Group, device: torch.device) -> None:
     """Raise this process's problem, or say that another process has one, so that none waits for the others."""
     if any_process(problem is not None, group, device):
-        raise problem or DataError("another process refused its rows; its message says why")
+        raise problem or NotFiniteError("another process refused its rows; its message says why")
 
 
 def _dtype_code(dtype: torch.dtype) -> int:

@@ -17,3 +17,7 @@ class SettingError(EigenviewError, ValueError):
 
 class DataError(EigenviewError, ValueError):
     """Values, files or labels that cannot be used: NaN rows, an empty folder, a corrupt table."""
+
+
+class NotFiniteError(DataError):
+    """NaN or Inf where numbers were needed."""

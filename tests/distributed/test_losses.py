@@ -195,7 +195,7 @@ def refusals(rank: int, group) -> list[str]:
 
 def test_all_processes_refuse_together_what_one_cannot_use():
     first, second = run_processes(2, refusals)
-    assert first[0] == "DataError: another process refused its rows; its message says why"
-    assert second[0].startswith("DataError: anchors must be finite; NaN or Inf in 2 of 6 rows")
+    assert first[0] == "NotFiniteError: another process refused its rows; its message says why"
+    assert second[0].startswith("NotFiniteError: anchors must be finite; NaN or Inf in 2 of 6 rows")
     assert "every process needs rows of one shape and dtype; got [[4], [3]]" in first[1]
     assert "every process needs rows of one shape and dtype; got [[4], [3]]" in second[1]

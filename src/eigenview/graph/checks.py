@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eigenview.distributed import Group, refuse_together
-from eigenview.errors import DataError, EigenviewError, ShapeError
+from eigenview.errors import DataError, EigenviewError, NotFiniteError, ShapeError
 from eigenview.graph.eager import eager
 from eigenview.graph.geometry import at_least_float32
 
@@ -73,7 +73,7 @@ def _check_values(name: str, rows: Tensor, *, normalize: bool) -> None:
     if not bool(size.isfinite().all()):
         finite = rows.isfinite().all(dim=1)
         if not bool(finite.all()):
-            raise DataError(f"{name} must be finite; NaN or Inf in {_listed(~finite)}")
+            raise NotFiniteError(f"{name} must be finite; NaN or Inf in {_listed(~finite)}")
     if normalize and not bool((size > 0).all()):
         raise DataError(f"{name} must be non-zero to be put on the sphere; zero in {_listed(size == 0)}")
 

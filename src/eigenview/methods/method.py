@@ -1,0 +1,132 @@
+"""What a method is: an objective with the modules and the state that it trains."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import torch
+from pydantic import BaseModel, ConfigDict
+from torch import Tensor, nn
+
+from eigenview.distributed import Group
+from eigenview.errors import SettingError
+from eigenview.nn import MLP, Encoder, Identity, build_head
+
+
+class MethodSettings(BaseModel):
+    """The settings that every method has. Strict: an unknown name is an error."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    head: str = "simclr-v1"  # one of nn.HEADS
+    head_hidden: int | None = None  # None: the head's own default
+    head_output: int | None = None
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where a method is put to work: the data and the processes."""
+
+    items: int | None  # None: a stream without an index
+    classes: int | None  # None: no labels
+    views: tuple[int, ...]  # how many views of each resolution, large ones first
+    steps_per_epoch: int
+    seed: int = 0
+    group: Group = None
+
+
+class ViewedBatch(NamedTuple):
+    """Views of n items. ``groups``: one tensor per resolution, (count·n, c, size, size), view after view."""
+
+    groups: tuple[Tensor, ...]
+    items: int
+    indices: Tensor  # (n,) places in the source
+    label: Tensor | None  # (n,), −1 where unknown
+    epoch: int
+    step: int  # optimiser steps completed so far
+
+
+class StepOutput(NamedTuple):
+    """``loss`` to be minimised; ``embeddings`` (v, n, d) of the large views, without gradient, for whoever watches."""
+
+    loss: Tensor
+    embeddings: Tensor
+    logs: Mapping[str, Tensor] = {}  # never written to
+
+
+Pass = Callable[[], Iterable[ViewedBatch]]  # one pass over the data, without training on it
+
+
+class Method(nn.Module):
+    """An objective + the modules and state it trains. The loop calls, in this order and without knowing more:
+
+    ``start_epoch`` → for each batch ``step`` → backward → ``before_update`` → optimiser.
+    """
+
+    settings_type: ClassVar[type[MethodSettings]] = MethodSettings  # of its own options
+    needs_index: ClassVar[bool] = False
+    needs_labels: ClassVar[bool] = False
+    has_chance_level: ClassVar[bool] = True  # False: collapse is a minimum, watch the rank
+    fewest_views: ClassVar[int] = 2
+
+    def __init__(self, encoder: Encoder, settings: MethodSettings, setting: Setting) -> None:
+        super().__init__()
+        self.encoder, self.settings, self.setting = encoder, settings, setting
+        self._check()
+
+    def _check(self) -> None:
+        name = type(self).__name__
+        if self.needs_index and self.setting.items is None:
+            raise SettingError(f"{name} remembers every image by its index; a stream has none: use an indexed source")
+        if self.needs_labels and self.setting.classes is None:
+            raise SettingError(f"{name} learns from labels; this source has none")
+        if self.setting.views[0] < self.fewest_views:
+            raise SettingError(
+                f"{name} needs at least {self.fewest_views} large views of each image; got {self.setting.views[0]}"
+            )
+
+    def build_head(self) -> MLP | Identity:
+        widths = {"hidden": self.settings.head_hidden, "output": self.settings.head_output}
+        given = {name: width for name, width in widths.items() if width is not None}
+        return build_head(self.settings.head, self.encoder.feature_width, **given)
+
+    def features(self, batch: ViewedBatch) -> Tensor:
+        """Features of all views, (V·n, width), view after view: one call of the encoder per resolution."""
+        return torch.cat([self.encoder(group) for group in batch.groups])
+
+    def step(self, batch: ViewedBatch) -> StepOutput:
+        raise NotImplementedError
+
+    def forward(self, batch: ViewedBatch) -> StepOutput:
+        return self.step(batch)
+
+    def start_epoch(self, epoch: int, whole_pass: Pass) -> None:
+        """Called before each epoch; ``whole_pass()`` runs over the data once, in a fixed order."""
+
+    def before_update(self, step: int) -> None:
+        """Called between backward and the optimiser's ``step``-th update."""
+
+    def chance_level(self, items: int) -> float | None:
+        """The loss on constant embeddings of ``items`` items over all processes; None where there is none."""
+        raise NotImplementedError
+
+    def constant_rate_parts(self) -> tuple[str, ...]:
+        """Submodules whose learning rate no schedule touches."""
+        return ()
+
+    @property
+    def synchronises_batch_norm(self) -> bool:
+        """True: statistics over all processes. MoCo's shuffled keys want them per process."""
+        return True
+
+
+def by_view(rows: Tensor, items: int) -> list[Tensor]:
+    """(V·n, d), view after view → V tensors (n, d)."""
+    return list(torch.split(rows, items))
+
+
+def watched(views: list[Tensor], large: int) -> Tensor:
+    """The large views' embeddings for the watchdog: (v, n, d) without gradient."""
+    return torch.stack([view.detach() for view in views[:large]])

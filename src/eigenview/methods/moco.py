@@ -1,0 +1,112 @@
+"""MoCo: a query against its key, encoded by a slow copy, and a queue of earlier keys (He et al., 2020)."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from eigenview.distributed import world_size
+from eigenview.graph.kernel_text import read_kernel
+from eigenview.losses import momentum_align_uniform, momentum_contrast
+from eigenview.methods.method import Method, MethodSettings, Setting, StepOutput, ViewedBatch, by_view, watched
+from eigenview.nn import Encoder, MomentumEncoder, Queue, shuffle_rows, split_batch_norm, unshuffle_rows
+
+
+class MoCoSettings(MethodSettings):
+    """v1: ``head="moco-v1", temperature=0.07``. v2 is the default. ``symmetric`` lets each view be query once."""
+
+    head: str = "moco-v2"
+    temperature: float = Field(0.2, gt=0)
+    kernel: str | None = None  # as text; None: cosine at the temperature
+    denominator: Literal["key_and_queue", "queue"] = "key_and_queue"
+    objective: Literal["contrast", "align-uniform"] = "contrast"
+    align_weight: float = Field(3.0, ge=0)
+    uniform_weight: float = Field(1.0, ge=0)
+    t: float = Field(3.0, gt=0)
+    queue: int = Field(4096, ge=1)  # 65,536 for ImageNet
+    momentum: float = Field(0.99, ge=0, le=1)  # 0.999 for ImageNet's long runs
+    symmetric: bool = False
+    batch_norm: Literal["shuffled", "synchronised"] = "shuffled"  # shuffled: split in parts on one process
+    splits: int = Field(8, ge=1)  # parts of a batch that are normalised apart, on one process
+
+
+class Embedder(nn.Module):
+    """Encoder and head as one module."""
+
+    def __init__(self, encoder: Encoder, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    def forward(self, images: Tensor) -> Tensor:
+        embeddings: Tensor = self.head(self.encoder(images))
+        return embeddings
+
+
+class MoCo(Method):
+    settings_type: ClassVar = MoCoSettings
+    settings: MoCoSettings
+
+    def __init__(self, encoder: Encoder, settings: MoCoSettings, setting: Setting) -> None:
+        if settings.batch_norm == "shuffled" and world_size(setting.group) == 1:
+            split_batch_norm(encoder, settings.splits)
+        super().__init__(encoder, settings, setting)
+        self.head = self.build_head()
+        self.key = MomentumEncoder(Embedder(encoder, self.head))
+        self.kernel = None if settings.kernel is None else read_kernel(settings.kernel)
+        self.queue = Queue(settings.queue, self.head.output_width, seed=setting.seed)
+
+    @property
+    def synchronises_batch_norm(self) -> bool:
+        return self.settings.batch_norm == "synchronised"
+
+    def step(self, batch: ViewedBatch) -> StepOutput:
+        images = by_view(batch.groups[0], batch.items)[:2]
+        directions = [(0, 1), (1, 0)] if self.settings.symmetric else [(0, 1)]
+        queries = {q: normalize(self.head(self.encoder(images[q])), dim=1) for q, _ in directions}
+        if self.training:
+            self.key.update(self.settings.momentum)
+        keys = {k: normalize(self._encode_key(images[k], batch.step), dim=1) for _, k in directions}
+        queue = self.queue.snapshot()
+        loss = torch.stack([self._loss(queries[q], keys[k], queue) for q, k in directions]).mean()
+        if self.training:
+            for _, k in directions:
+                self.queue.enqueue(keys[k], self.setting.group)
+        return StepOutput(loss, watched([queries[0], keys[1]], 2))
+
+    def _loss(self, query: Tensor, key: Tensor, queue: Tensor) -> Tensor:
+        chosen, group = self.settings, self.setting.group
+        if chosen.objective == "align-uniform":
+            return momentum_align_uniform(
+                query,
+                key,
+                queue,
+                align_weight=chosen.align_weight,
+                uniform_weight=chosen.uniform_weight,
+                t=chosen.t,
+                group=group,
+            )
+        return momentum_contrast(
+            query,
+            key,
+            queue,
+            temperature=chosen.temperature,
+            kernel=self.kernel,
+            denominator=chosen.denominator,
+            group=group,
+        )
+
+    def _encode_key(self, images: Tensor, step: int) -> Tensor:
+        """Keys in another company than their queries, so that batch statistics cannot give them away."""
+        generator = torch.Generator().manual_seed((self.setting.seed * 1_000_003 + step) % 2**63)
+        shuffled, way = shuffle_rows(images, self.setting.group, generator=generator)
+        return unshuffle_rows(self.key(shuffled), way, self.setting.group)
+
+    def chance_level(self, items: int) -> float:
+        if self.settings.objective == "align-uniform":
+            return 0.0
+        return math.log(self.settings.queue + (self.settings.denominator == "key_and_queue"))

@@ -1,0 +1,39 @@
+"""Cross-entropy with labels, in the same loop with the same views: the reference row of every table."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import torch
+from torch import nn
+from torch.nn.functional import cross_entropy
+
+from eigenview.losses.views import mean_over_items
+from eigenview.methods.method import Method, MethodSettings, Setting, StepOutput, ViewedBatch, by_view, watched
+from eigenview.methods.pairwise import known_labels
+from eigenview.nn import Encoder
+
+
+class Supervised(Method):
+    needs_labels: ClassVar = True
+    fewest_views: ClassVar = 1
+
+    def __init__(self, encoder: Encoder, settings: MethodSettings, setting: Setting) -> None:
+        super().__init__(encoder, settings, setting)
+        assert setting.classes is not None
+        self.classifier = nn.Linear(encoder.feature_width, setting.classes)
+
+    def step(self, batch: ViewedBatch) -> StepOutput:
+        features = self.features(batch)
+        scores = by_view(self.classifier(features), batch.items)
+        labels = known_labels(batch)
+        rows = torch.stack([cross_entropy(view, labels, reduction="none") for view in scores]).mean(dim=0)
+        loss = mean_over_items(rows, self.setting.group)
+        correct = (scores[0].argmax(dim=1) == labels).float().mean()
+        embeddings = watched(by_view(features, batch.items), self.setting.views[0])
+        return StepOutput(loss, embeddings, {"accuracy": correct})
+
+    def chance_level(self, items: int) -> float:
+        assert self.setting.classes is not None
+        return math.log(self.setting.classes)

@@ -1,0 +1,225 @@
+"""Methods on a frozen encoder: the first loss by hand, chance on constant embeddings, refusals."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn.functional import normalize
+
+from eigenview import losses
+from eigenview.errors import DataError, SettingError
+from eigenview.graph.kernels import Gaussian, Laplacian
+from eigenview.graph.transport import sinkhorn
+from eigenview.methods import METHODS, Setting, ViewedBatch, find_method
+from eigenview.methods.pairwise import KernelSettings, chosen_kernel
+from eigenview.nn import wrap
+
+ITEMS, CLASSES, WIDTH = 6, 3, 12
+SMALL = {
+    "swav": {"prototypes": 5},
+    "deepcluster-v2": {"prototypes": (4, 5)},
+    "sela-v2": {"prototypes": (4, 5)},
+    "moco": {"queue": 7, "splits": 1},
+}
+
+
+class Constant(nn.Module):
+    def forward(self, images):
+        return torch.linspace(1, 2, WIDTH).expand(len(images), WIDTH) + 0 * images.flatten(1)[:, :1]
+
+
+def build(name, *, views=(2,), constant=False, classes=CLASSES, items=ITEMS, **options):
+    torch.manual_seed(0)
+    module = Constant() if constant else nn.Sequential(nn.Flatten(), nn.LazyLinear(WIDTH))
+    if not constant:
+        module(torch.zeros(1, 3, 4, 4))
+    encoder = wrap(module, feature_width=WIDTH, image_size=4)
+    kind = find_method(name)
+    settings = kind.settings_type(**{"head": "identity", **SMALL.get(name, {}), **options})
+    return kind(encoder, settings, Setting(items, classes, views, steps_per_epoch=10))
+
+
+def batch_of(views=(2,), sizes=(4, 4), step=0):
+    generator = torch.Generator().manual_seed(1)
+    groups = tuple(torch.randn(n * ITEMS, 3, s, s, generator=generator) for n, s in zip(views, sizes, strict=False))
+    label = torch.arange(ITEMS) % CLASSES
+    return ViewedBatch(groups, ITEMS, torch.arange(ITEMS), label, 0, step)
+
+
+def embeddings(method, batch):
+    return torch.split(method.encoder(batch.groups[0]), ITEMS)
+
+
+def first_loss(name, method, batch):
+    """The loss by its formula, from the frozen encoder's embeddings."""
+    a, b = embeddings(method, batch)
+    if name == "moco":
+        return losses.momentum_contrast(a, b, method.queue.rows.clone(), temperature=0.2)
+    if name == "swav":
+        scores = [normalize(z) @ method.prototypes.weight().T for z in (a, b)]
+        return losses.swapped_assignment(scores, [sinkhorn(score.detach()) for score in scores])
+    if name in ("deepcluster-v2", "sela-v2"):
+        found = []
+        for head in range(2):
+            scores = [normalize(z) @ normalize(method.prototypes.weight(head)).T for z in (a, b)]
+            found.append(losses.cluster_assignment(scores, method.assignment[head]))
+        return sum(found) / 2
+    if name == "simsiam":
+        p_a, p_b = torch.split(method.predictor(torch.cat([a, b])), ITEMS)  # batch statistics over both views
+        return losses.sim_siam(p_a, p_b, a, b)
+    return {
+        "simclr": lambda: losses.info_nce(a, b, temperature=0.5),
+        "kernel-infonce": lambda: losses.kernel_info_nce(a, b, kernel=Gaussian(0.1) + Laplacian(0.2)),
+        "random-walk": lambda: losses.random_walk_laplacian(a, b),
+        "spectral": lambda: losses.spectral_contrastive(a, b),
+        "align-uniform": lambda: losses.align_uniform(a, b),
+        "laplacian-eigenmaps": lambda: losses.laplacian_eigenmaps(a, b),
+        "supcon": lambda: losses.supervised_contrastive(a, b, labels=batch.label),
+        "supervised": lambda: sum(nn.functional.cross_entropy(method.classifier(z), batch.label) for z in (a, b)) / 2,
+    }[name]()
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_first_loss_is_the_formula(name):
+    method, batch = build(name), batch_of()
+    method.train()
+    method.start_epoch(0, lambda: iter([batch]))
+    expected = first_loss(name, method, batch)
+    output = method(batch)
+    torch.testing.assert_close(output.loss, expected, rtol=1e-6, atol=1e-6)
+    assert output.embeddings.shape[1] == ITEMS
+    assert not output.embeddings.requires_grad
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].has_chance_level])
+def test_constant_embeddings_give_the_declared_chance_level(name):
+    method, batch = build(name, constant=True), batch_of()
+    with torch.no_grad():
+        if name == "moco":
+            method.queue.rows.copy_(normalize(torch.linspace(1, 2, WIDTH)[None]).expand(7, -1))
+        if hasattr(method, "prototypes"):
+            for head in method.prototypes.heads:
+                head.weight.copy_(head.weight[:1].expand_as(head.weight))
+        if name == "supervised":
+            method.classifier.weight.zero_()
+            method.classifier.bias.zero_()
+    if hasattr(method, "assignment"):
+        method.assignment.zero_()
+    level = method.chance_level(ITEMS)
+    assert float(method(batch).loss.detach()) == pytest.approx(level, abs=1e-5 * max(1, abs(level)))
+
+
+def test_known_chance_levels():
+    assert build("simclr").chance_level(256) == math.log(511)
+    assert build("moco").chance_level(256) == math.log(8)
+    assert build("swav").chance_level(256) == math.log(5)
+    assert build("simsiam").chance_level(256) is None
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "moco"])
+def test_many_crops_of_two_sizes_reach_every_method(name):
+    views = (2, 3)
+    torch.manual_seed(0)
+    encoder = wrap(nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, WIDTH)), feature_width=WIDTH)
+    kind = find_method(name)
+    settings = kind.settings_type(**{"head": "identity", **SMALL.get(name, {})})
+    method = kind(encoder, settings, Setting(ITEMS, CLASSES, views, steps_per_epoch=10))
+    batch = batch_of(views, (8, 4))
+    method.start_epoch(0, lambda: iter([batch]))
+    output = method(batch)
+    output.loss.backward()
+    assert output.loss.isfinite()
+    assert len(output.embeddings) == 2
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())
+
+
+def test_moco_moves_its_key_and_queue_after_the_loss_only():
+    method, batch = build("moco", momentum=0.5), batch_of()
+    method.train()
+    queue, weight = method.queue.rows.clone(), method.key.copy.encoder.module[1].weight.clone()
+    with torch.no_grad():
+        method.encoder.module[1].weight.add_(1.0)
+    method(batch)
+    torch.testing.assert_close(method.key.copy.encoder.module[1].weight, weight + 0.5)
+    keys = normalize(method.key.copy(torch.split(batch.groups[0], ITEMS)[1]), dim=1)
+    torch.testing.assert_close(method.queue.rows[:ITEMS], keys)
+    torch.testing.assert_close(method.queue.rows[ITEMS:], queue[ITEMS:])
+
+
+def test_symmetric_moco_is_the_mean_of_both_directions():
+    one, both = build("moco"), build("moco", symmetric=True)
+    batch = batch_of()
+    a, b = (normalize(z) for z in embeddings(one, batch))
+    rows = both.queue.rows.clone()
+    expected = (losses.momentum_contrast(a, b, rows) + losses.momentum_contrast(b, a, rows)) / 2
+    torch.testing.assert_close(both(batch).loss, expected)
+
+
+def test_swav_prototypes_stay_put_while_frozen():
+    method, batch = build("swav", frozen_steps=2), batch_of()
+    for step in range(3):
+        method(batch).loss.backward()
+        method.before_update(step)
+        assert (method.prototypes.weight().grad is None) == (step < 2)
+
+
+def test_swav_uses_the_queue_once_it_is_full():
+    method, batch = build("swav", queue=2 * ITEMS, queue_from_epoch=0), batch_of()
+    method.train()
+    plain = build("swav")
+    for _ in range(2):
+        torch.testing.assert_close(method(batch).loss, plain(batch).loss)
+    assert method.queue.is_full
+    scores = torch.split(method.prototypes(normalize(method.encoder(batch.groups[0])))[0], ITEMS)
+    earlier = method.queue.rows[0] @ method.prototypes.weight().T
+    code = sinkhorn(torch.cat([earlier, scores[0]]).detach())[-ITEMS:]
+    queued = [sinkhorn(torch.cat([method.queue.rows[1] @ method.prototypes.weight().T, scores[1]]).detach())[-ITEMS:]]
+    torch.testing.assert_close(method(batch).loss, losses.swapped_assignment(scores, [code, *queued]))
+
+
+def test_deepcluster_prototypes_are_centroids_and_never_trained():
+    method, batch = build("deepcluster-v2"), batch_of()
+    method.start_epoch(0, lambda: iter([batch]))
+    assert method.bank.seen.all()
+    assert (method.assignment >= 0).all()
+    assert not any(p.requires_grad for p in method.prototypes.parameters())
+    rows = normalize(embeddings(method, batch)[0])
+    nearest = (rows @ method.prototypes.weight(0).T).argmax(1)
+    torch.testing.assert_close(method.assignment[0], nearest)
+    assert any(p.requires_grad for p in build("sela-v2").prototypes.parameters())
+
+
+@pytest.mark.parametrize(
+    ("settings", "written"),
+    [
+        ({"kernel": "gaussian", "temperature": 0.2}, "Gaussian(temperature=0.1)"),
+        ({"kernel": "laplacian", "temperature": 0.2}, "Laplacian(temperature=0.2)"),
+        ({"kernel": "exponential", "gamma": 0.5}, "Exponential(gamma=0.5, temperature=0.2)"),
+        ({"kernel": "Cauchy(0.5) * Gaussian(1)"}, "(Cauchy(temperature=0.5) * Gaussian(temperature=1))"),
+        (
+            {"kernel": "simple-sum", "form": "loss-sum", "weight": 0.2, "gaussian_temperature": 0.3},
+            "(0.2 * Exponential(gamma=1.0, temperature=0.2) + 0.8 * Gaussian(temperature=0.15))",
+        ),
+        ({"kernel": "concat-sum"}, "concat(Gaussian(temperature=0.1), Laplacian(temperature=0.2))"),
+    ],
+)
+def test_kernels_by_name_or_text(settings, written):
+    assert repr(chosen_kernel(KernelSettings(**settings))) == written
+
+
+def test_what_a_method_cannot_use_is_refused():
+    with pytest.raises(SettingError, match="did you mean simclr"):
+        find_method("simclrr")
+    with pytest.raises(SettingError, match="use an indexed source"):
+        build("deepcluster-v2", items=None)
+    for name in ("supcon", "supervised"):
+        with pytest.raises(SettingError, match="learns from labels; this source has none"):
+            build(name, classes=None)
+    with pytest.raises(SettingError, match="at least 2 large views of each image; got 1"):
+        build("simclr", views=(1,))
+    unlabelled = batch_of()._replace(label=torch.full((ITEMS,), -1))
+    with pytest.raises(DataError, match="met images without one"):
+        build("supervised")(unlabelled)

@@ -1,0 +1,52 @@
+"""Small training runs for tests, in this process or in others."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from eigenview.training import Run, read_config, train
+
+SMALL: dict[str, dict[str, Any]] = {
+    "swav": {"prototypes": 12, "queue": 64, "queue_from_epoch": 0, "frozen_steps": 1, "head_hidden": 32},
+    "deepcluster-v2": {"prototypes": [8, 9], "head_hidden": 32},
+    "sela-v2": {"prototypes": [8, 9], "head_hidden": 32},
+    "moco": {"queue": 96, "batch_norm": "synchronised"},
+    "simsiam": {"head_hidden": 32, "head_output": 32, "predictor_hidden": 16},
+    "spectral": {"head_hidden": 32, "head_output": 32},
+    "laplacian-eigenmaps": {"head_hidden": 32, "head_output": 8},
+    "random-walk": {"head_hidden": 32, "head_output": 32},
+}
+
+
+def settings(method: str, out: Path, **changes: Any) -> dict[str, Any]:
+    return {
+        "source": "shapes?count=96&size=24",
+        "out": str(out),
+        "method": method,
+        "method_settings": SMALL.get(method, {}),
+        "encoder": {"name": "small", "width": 0.25},
+        "optimiser": {"name": "sgd", "learning_rate": 1e-3, "weight_decay": 1e-4},
+        "batch_size": 32,
+        "steps": 3,
+        "log_every": 1,
+        "workers": 0,
+        **changes,
+    }
+
+
+def run_quietly(given: dict[str, Any], *, resumes: bool = False) -> Run:
+    torch.set_num_threads(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of Fabric, about this machine
+        return train(read_config(given), resumes=resumes)
+
+
+def as_one_of(rank: int, world: int) -> None:
+    """What torchrun puts into the environment."""
+    values = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}
+    os.environ.update({name: str(value) for name, value in values.items()}, TORCHELASTIC_RUN_ID="test")

@@ -1,0 +1,95 @@
+"""Checkpoints: whole or not there, safe to read, damage is told."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+import torch
+
+from eigenview.errors import DataError
+from eigenview.training import checkpoint as module
+from eigenview.training.checkpoint import STATE, WEIGHTS, Checkpoint, Checkpoints
+
+
+def some(value: float) -> Checkpoint:
+    return Checkpoint({"w": torch.full((3, 2), value), "n": torch.tensor(7)}, {"step": 4, "m": {"a": torch.ones(2)}})
+
+
+def test_what_is_saved_comes_back(tmp_path):
+    folder = Checkpoints(tmp_path / "checkpoints")
+    folder.save("last", some(1.5))
+    folder.save("last", some(2.5))
+    found = folder.load("last")
+    assert folder.names() == ["last"]
+    assert torch.equal(found.weights["w"], torch.full((3, 2), 2.5))
+    assert found.weights["n"].item() == 7
+    assert found.state["step"] == 4
+    assert [path.name for path in folder.folder.iterdir()] == ["last"]
+
+
+@pytest.mark.parametrize("part", [WEIGHTS, STATE])
+@pytest.mark.parametrize(
+    "damage",
+    [lambda data: data[:-5], lambda data: data[:10] + bytes([data[10] ^ 1]) + data[11:], lambda data: b""],
+)
+def test_damage_is_told_with_what_else_there_is(tmp_path, part, damage):
+    folder = Checkpoints(tmp_path)
+    folder.save("epoch-00001", some(1.0))
+    folder.save("last", some(2.0))
+    file = tmp_path / "last" / part
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(DataError, match=r"cannot be used: .*cut short; start from another one \(epoch-00001\)"):
+        folder.load("last")
+    assert folder.load("epoch-00001").weights["w"][0, 0] == 1.0
+
+
+def test_a_missing_one_is_told(tmp_path):
+    with pytest.raises(DataError, match=r"no checkpoint last in .*; there are: none"):
+        Checkpoints(tmp_path).load("last")
+
+
+def test_a_full_disk_keeps_the_one_before(tmp_path, monkeypatch):
+    folder = Checkpoints(tmp_path)
+    folder.save("last", some(1.0))
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(module, "save_file", full)
+    with pytest.raises(DataError, match="No space left on device; earlier ones are kept"):
+        folder.save("last", some(2.0))
+    assert folder.load("last").weights["w"][0, 0] == 1.0
+    assert [path.name for path in tmp_path.iterdir()] == ["last"]
+
+
+def test_a_crash_between_the_two_renames_loses_nothing(tmp_path):
+    folder = Checkpoints(tmp_path)
+    folder.save("last", some(1.0))
+    (tmp_path / "last").rename(tmp_path / ".last.old")
+    assert folder.names() == ["last"]
+    assert folder.load("last").weights["w"][0, 0] == 1.0
+    folder.save("last", some(3.0))
+    assert folder.load("last").weights["w"][0, 0] == 3.0
+
+
+def test_a_pickle_with_code_is_not_executed(tmp_path):
+    import hashlib
+    import json
+    import os
+    import pickle
+
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "executed"),)
+
+    folder = Checkpoints(tmp_path)
+    folder.save("last", some(1.0))
+    data = pickle.dumps(Evil())
+    (tmp_path / "last" / STATE).write_bytes(data)
+    seal = json.loads((tmp_path / "last" / "complete.json").read_text())
+    seal[STATE] = hashlib.sha256(data).hexdigest()
+    (tmp_path / "last" / "complete.json").write_text(json.dumps(seal))
+    with pytest.raises(DataError, match="cannot be used"):
+        folder.load("last")
+    assert not (tmp_path / "executed").exists()

@@ -1,0 +1,146 @@
+"""A run that is killed for real and resumed equals the uninterrupted one bit for bit."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from eigenview.errors import DataError, SettingError
+from eigenview.training import Run
+from tests.training.runs import run_quietly, settings
+
+ROOT = Path(__file__).parents[2]
+SCRIPT = """
+import json, sys
+sys.path.insert(0, {root!r})
+from tests.training.runs import run_quietly
+run_quietly(json.loads({given!r}), resumes=True)
+"""
+METHODS = ["simclr", "moco", "swav", "deepcluster-v2"]
+
+
+def command(given: dict, processes: int, folder: Path) -> list[str]:
+    script = folder / f"train-{Path(given['out']).name}.py"
+    script.write_text(SCRIPT.format(root=str(ROOT), given=json.dumps(given)))
+    if processes == 1:
+        return [sys.executable, str(script)]
+    launcher = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    return [sys.executable, *launcher, str(script)]
+
+
+def start(given: dict, processes: int, folder: Path) -> subprocess.Popen:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    return subprocess.Popen(command(given, processes, folder), env=environment, start_new_session=True, **quiet)
+
+
+def kill_after(process: subprocess.Popen, run: Run, lines: int) -> None:
+    """SIGKILL to every process of the run once so many steps were logged."""
+    deadline = time.monotonic() + 120
+    while len(run.metrics()) < lines and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert process.poll() is None, "the run ended before it could be killed"
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_file(folder / "checkpoints" / "last" / "weights.safetensors")
+
+
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("method", METHODS)
+def test_killed_and_resumed_equals_uninterrupted(method, processes, tmp_path):
+    given = {**settings(method, tmp_path / "whole"), "steps": None, "epochs": 6}
+    if method == "moco" and processes == 1:
+        given["method_settings"] = {"queue": 96, "splits": 4}  # split batch norm, as on one process by default
+    assert start(given, processes, tmp_path).wait(timeout=300) == 0
+    broken = {**given, "out": str(tmp_path / "broken")}
+    for lines in (4, 11):  # three steps an epoch: within the second, and within the fourth
+        kill_after(start(broken, processes, tmp_path), Run(tmp_path / "broken"), lines)
+    assert start(broken, processes, tmp_path).wait(timeout=300) == 0
+    whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "broken")
+    assert whole.keys() == resumed.keys()
+    assert [name for name in whole if not torch.equal(whole[name], resumed[name])] == []
+    losses = [[line["loss"] for line in Run(tmp_path / name).metrics()] for name in ("whole", "broken")]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == 18
+
+
+def test_the_same_seed_repeats_bit_for_bit_and_another_does_not(tmp_path):
+    for name, seed in (("a", 0), ("b", 0), ("c", 1)):
+        run_quietly(settings("simclr", tmp_path / name, seed=seed))
+    a, b, c = (weights(tmp_path / name) for name in "abc")
+    assert all(torch.equal(a[name], b[name]) for name in a)
+    assert not all(torch.equal(a[name], c[name]) for name in a)
+
+
+def test_ctrl_c_saves_and_the_run_goes_on(tmp_path):
+    given = {**settings("simclr", tmp_path / "run"), "steps": None, "epochs": 100}
+    process = start(given, 1, tmp_path)
+    run = Run(tmp_path / "run")
+    while len(run.metrics()) < 5:
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.wait(timeout=60) != 0
+    assert run.checkpoints.load("last").state["step"] >= 5
+
+
+def test_a_damaged_checkpoint_is_told_on_resume(tmp_path):
+    given = settings("simclr", tmp_path)
+    run_quietly(given)
+    file = tmp_path / "checkpoints" / "last" / "weights.safetensors"
+    file.write_bytes(file.read_bytes()[:-100])
+    with pytest.raises(DataError, match="cannot be used"):
+        run_quietly({**given, "steps": 5}, resumes=True)
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path):
+    run_quietly({**settings("simclr", tmp_path), "steps": 3})
+    run = run_quietly({**settings("simclr", tmp_path), "steps": 5}, resumes=True)
+    assert [line["step"] for line in run.metrics()] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"batch_size": 500}, "larger than the source .96 images.: lower batch_size"),
+        ({"source": "no/such/folder"}, "no such folder or file"),
+        ({"encoder": {"name": "resnet19"}}, "did you mean resnet18"),
+        ({"views": {"preset": "simclr-cifr"}}, "no preset is called"),
+        ({"method": "swav", "method_settings": {"head": "swaw"}}, "did you mean swav"),
+        ({"method": "kernel-infonce", "method_settings": {"kernel": "Gauss(1)"}}, "cannot read"),
+        ({"out": "/proc/no/run"}, "cannot write to the run directory"),
+    ],
+)
+def test_wrong_settings_are_refused_before_any_work(changes, message, tmp_path):
+    with pytest.raises((SettingError, DataError), match=message):
+        run_quietly({**settings("simclr", tmp_path / "run"), **changes})
+    assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_a_folder_with_another_run_is_refused(tmp_path):
+    run_quietly(settings("simclr", tmp_path))
+    with pytest.raises(SettingError, match="holds a run with another batch_size: choose another out"):
+        run_quietly(settings("simclr", tmp_path, batch_size=16))
+    with pytest.raises(SettingError, match="holds this run already: resume it"):
+        run_quietly(settings("simclr", tmp_path))
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_with_its_checkpoint(tmp_path):
+    from eigenview.training import NotFinite
+
+    given = settings("spectral", tmp_path, steps=None, epochs=50)
+    given["optimiser"] = {"name": "sgd", "learning_rate": 1e20}
+    with pytest.raises(NotFinite, match=r"lower optimiser\.learning_rate"):
+        run_quietly(given)
+    assert "finite" in Run(tmp_path).metrics()[-1]["alarms"][0]

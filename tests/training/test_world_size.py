@@ -1,0 +1,43 @@
+"""A whole training step on two processes with half the batch each equals one process, for every method."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from eigenview.methods import METHODS
+from tests.processes import run_processes
+from tests.training.runs import as_one_of, run_quietly, settings
+
+
+def train_all(rank: int, group, folder: str, normalization: str) -> None:
+    as_one_of(rank, 2)
+    for method in METHODS:
+        run_quietly(changed(method, f"{folder}/two/{method}", normalization))
+
+
+def changed(method, out, normalization):
+    given = settings(method, out)
+    return {**given, "encoder": {**given["encoder"], "normalization": normalization}}
+
+
+@pytest.fixture(scope="module", params=["batch", "group"])
+def trained(request, tmp_path_factory):
+    folder = tmp_path_factory.mktemp(request.param)
+    run_processes(2, train_all, str(folder), request.param, timeout=400)
+    for method in METHODS:
+        run_quietly(changed(method, folder / "one" / method, request.param))
+    return folder
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_two_processes_equal_one_after_three_steps(method, trained):
+    one, two = (
+        load_file(trained / world / method / "checkpoints" / "last" / "weights.safetensors") for world in ("one", "two")
+    )
+    assert one.keys() == two.keys()
+    for name in one:
+        torch.testing.assert_close(
+            two[name], one[name], rtol=0, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
+        )
