@@ -1,0 +1,7 @@
+"""How good a representation is: the protocols of the field, from features computed once."""
+
+from __future__ import annotations
+
+from eigenview.evaluation.knn import Neighbours, knn_predict, nearest
+
+__all__ = ["Neighbours", "knn_predict", "nearest"]
