@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eigenview.evaluation.features import PROJECTION, Features, extract
 from eigenview.evaluation.knn import Neighbours, knn_predict, nearest
 
-__all__ = ["Neighbours", "knn_predict", "nearest"]
+__all__ = ["PROJECTION", "Features", "Neighbours", "extract", "knn_predict", "nearest"]

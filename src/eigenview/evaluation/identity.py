@@ -1,0 +1,55 @@
+"""Hashes of what features and scores depend on: weights, images, labels, settings."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import torch
+from torch import nn
+
+from eigenview.data import BatchSource, Source, UnreadableImage
+
+HASHED_AT_ONCE = 1024  # images
+DIGITS = 16  # of a hash that is shown or names a file
+
+
+def weights_identity(*modules: nn.Module) -> str:
+    """A hash of every parameter and buffer of the modules, by name, and of how they are built."""
+    digest = hashlib.sha256()
+    for module in modules:
+        digest.update(f"{type(module).__qualname__}\n{module!r}\n".encode())
+        for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+            stored = tensor.detach().cpu().contiguous()
+            digest.update(f"{name} {stored.dtype} {tuple(stored.shape)}\n".encode())
+            digest.update(stored.flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()[:DIGITS]
+
+
+def images_identity(source: Source) -> str:
+    """A hash of every image of a source, in order: of its pixels where they are at hand, otherwise of its file."""
+    digest = hashlib.sha256(f"{len(source)}\n".encode())
+    if isinstance(source, BatchSource):
+        for start in range(0, len(source), HASHED_AT_ONCE):
+            images = source.batch(np.arange(start, min(start + HASHED_AT_ONCE, len(source)), dtype=np.int64))
+            digest.update(f"{tuple(images.shape)}\n".encode())
+            digest.update(images.contiguous().numpy().data)
+        return digest.hexdigest()[:DIGITS]
+    for index in range(len(source)):
+        digest.update(_file_digest(source, index))
+    return digest.hexdigest()[:DIGITS]
+
+
+def _file_digest(source: Source, index: int) -> bytes:
+    try:
+        return source.image(index).digest()
+    except UnreadableImage as error:
+        return f"unreadable {error.reason}\n".encode()
+
+
+def settings_identity(settings: Mapping[str, object]) -> str:
+    """A hash of plain settings: the same for the same names and values, in any order."""
+    text = json.dumps(settings, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]

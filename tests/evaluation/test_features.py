@@ -1,0 +1,189 @@
+"""Features: equal to the encoder's own, kept under a hash of all they depend on, and never the cause of a change."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from eigenview.data import ArraySource, FolderSource
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation import extract, features
+from eigenview.nn import Encoder, build_encoder, build_head, wrap
+from eigenview.views import CentreView
+from tests.processes import run_processes
+
+VIEW = CentreView(16, 16, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
+
+
+def pictures(count: int = 40, seed: int = 0) -> ArraySource:
+    random = np.random.default_rng(seed)
+    images = random.integers(0, 256, (count, 16, 16, 3), dtype=np.uint8)
+    return ArraySource(images, labels=np.arange(count) % 3)
+
+
+def encoder(seed: int = 0) -> Encoder:
+    torch.manual_seed(seed)
+    return build_encoder("small", width=0.25)
+
+
+def test_features_are_the_encoders_own_in_eval_mode():
+    model, source = encoder(), pictures(300)
+    found = extract(model, source, view=VIEW, layers=["conv3", "pooled"])
+    model.eval()
+    with torch.no_grad():
+        expected = model.features(VIEW(source.batch(np.arange(300))), ["conv3", "pooled"])
+    assert torch.allclose(found["pooled"], expected["pooled"], atol=1e-5)
+    assert torch.allclose(found["conv3"], expected["conv3"].mean(dim=(2, 3)), atol=1e-5)
+    assert torch.equal(found.labels, torch.arange(300) % 3)
+    assert torch.equal(found.index, torch.arange(300))
+
+
+def test_maps_are_averaged_flattened_or_kept():
+    model, source = encoder(), pictures(5)
+    kept = extract(model, source, view=VIEW, layers=["conv4"], maps="keep")["conv4"]
+    assert kept.ndim == 4
+    flat = extract(model, source, view=VIEW, layers=["conv4"], maps="flatten")["conv4"]
+    assert torch.equal(flat, kept.flatten(1))
+    mean = extract(model, source, view=VIEW, layers=["conv4"])["conv4"]
+    assert torch.allclose(mean, kept.mean(dim=(2, 3)), atol=1e-6)
+
+
+def test_the_projection_is_the_heads_output():
+    model = encoder()
+    head = build_head("simclr-v1", model.feature_width, output=8)
+    found = extract(model, pictures(), view=VIEW, layers=["projection", "pooled"], head=head)
+    with torch.no_grad():
+        assert torch.allclose(found["projection"], head.eval()(found["pooled"]), atol=1e-5)
+
+
+def test_extraction_leaves_modes_and_batch_statistics_as_they_were():
+    model = encoder()
+    model.train()
+    model.conv2.eval()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    modes = [part.training for part in model.modules()]
+    extract(model, pictures(), view=VIEW)
+    assert [part.training for part in model.modules()] == modes
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+
+
+def test_modes_come_back_after_a_failure_too():
+    class Failing(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            if len(images) > 2:
+                raise DataError("broken")
+            return images.mean(dim=(2, 3))
+
+    model = wrap(Failing(), image_size=16).train()
+    with pytest.raises(DataError, match="broken"):
+        extract(model, pictures(), view=VIEW)
+    assert model.training
+
+
+def test_a_cache_answers_without_the_encoder(tmp_path, monkeypatch):
+    model, source = encoder(), pictures()
+    first = extract(model, source, view=VIEW, cache=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    monkeypatch.setattr(features, "_compute", lambda *arguments: pytest.fail("computed again"))
+    second = extract(model, source, view=VIEW, cache=tmp_path)
+    assert torch.equal(first["pooled"], second["pooled"])
+    assert first.key == second.key
+
+
+def test_the_hash_follows_everything_that_features_depend_on():
+    model, source = encoder(), pictures()
+
+    def key(**changes):
+        settings = {"encoder": model, "source": source, "view": VIEW, "layers": ["pooled"], "maps": "average"}
+        settings |= changes
+        return extract(settings.pop("encoder"), settings.pop("source"), **settings).key
+
+    moved, drifted = encoder(), encoder()
+    with torch.no_grad():
+        moved.conv1[0].weight[0, 0, 0, 0] += 1e-6
+        drifted.conv1[1].running_mean[0] += 1e-6
+    altered = pictures().batch(np.arange(40)).numpy().copy()
+    altered[39, 0, 0, 0] ^= 1
+    head = build_head("simclr-v1", model.feature_width, output=8)
+    keys = [
+        key(),
+        key(encoder=moved),
+        key(encoder=drifted),
+        key(source=ArraySource(altered, layout="nchw")),
+        key(source=pictures(39)),
+        key(view=replace(VIEW, resize=17)),
+        key(view=replace(VIEW, mean=(0.5, 0.5, 0.4))),
+        key(layers=["pooled", "conv4"]),
+        key(maps="flatten"),
+        key(head=head),
+    ]
+    assert len(set(keys)) == len(keys)
+    assert key() == keys[0]
+
+
+def test_relabelled_images_keep_their_features_and_get_their_new_labels(tmp_path):
+    model, source = encoder(), pictures()
+    extract(model, source, view=VIEW, cache=tmp_path)
+    images = source.batch(np.arange(40)).numpy()
+    relabelled = ArraySource(images, labels=np.arange(40) % 2, layout="nchw")
+    found = extract(model, relabelled, view=VIEW, cache=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert torch.equal(found.labels, torch.arange(40) % 2)
+
+
+def test_a_damaged_cache_file_is_computed_anew(tmp_path):
+    model, source = encoder(), pictures()
+    first = extract(model, source, view=VIEW, cache=tmp_path)
+    file = next(tmp_path.iterdir())
+    file.write_bytes(file.read_bytes()[:50])
+    again = extract(model, source, view=VIEW, cache=tmp_path)
+    assert torch.equal(first["pooled"], again["pooled"])
+    assert len(file.read_bytes()) > 50
+
+
+def test_photos_of_differing_sizes_are_cropped_and_unreadable_ones_left_out(tmp_path):
+    from PIL import Image
+
+    random = np.random.default_rng(0)
+    for number, size in enumerate([(20, 30), (40, 18), (16, 16)]):
+        Image.fromarray(random.integers(0, 256, (*size, 3), dtype=np.uint8)).save(tmp_path / f"{number}.png")
+    (tmp_path / "1a.png").write_bytes(b"no picture")
+    found = extract(encoder(), FolderSource(tmp_path), view=VIEW, workers=0)
+    assert found.index.tolist() == [0, 1, 3]
+    assert found["pooled"].shape == (3, encoder().feature_width)
+
+
+def features_of_this_rank(rank, group, folder):
+    return extract(encoder(), pictures(101), view=VIEW, cache=folder, group=group, workers=0)["pooled"]
+
+
+def test_two_processes_share_the_work_and_both_get_everything(tmp_path):
+    alone = extract(encoder(), pictures(101), view=VIEW)["pooled"].numpy()
+    for _ in ("computed", "read"):
+        for found in run_processes(2, features_of_this_rank, tmp_path):
+            assert np.allclose(found, alone, atol=1e-5)
+
+
+def test_bad_input_is_refused_with_its_reason(tmp_path):
+    model, source = encoder(), pictures()
+    with pytest.raises(SettingError, match=r"pass eigenview\.nn\.wrap"):
+        extract(nn.Flatten(), source, view=VIEW)
+    with pytest.raises(SettingError, match="no layer 'fc7' in this encoder"):
+        extract(model, source, view=VIEW, layers=["fc7"])
+    with pytest.raises(SettingError, match="give head="):
+        extract(model, source, view=VIEW, layers=["projection"])
+    with pytest.raises(SettingError, match="maps must be average, flatten or keep; got 'max'"):
+        extract(model, source, view=VIEW, maps="max")
+    with torch.no_grad():
+        model.conv1[0].weight[0] = torch.nan
+    with pytest.raises(
+        DataError, match="features of layer pooled are not finite for 40 images: items 0, 1, 2, 3, 4, …"
+    ):
+        extract(model, source, view=VIEW)
+    unlabelled = ArraySource(source.batch(np.arange(40)).numpy(), layout="nchw")
+    with pytest.raises(DataError, match="these images have no labels"):
+        extract(encoder(), unlabelled, view=VIEW).labelled  # noqa: B018
