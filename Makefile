@@ -44,7 +44,7 @@ test-slow: $(READY)
 PEERS := .venv-peers
 
 bench: $(PEERS)/.ready
-	@for file in $(filter-out benchmarks/bars.py,$(wildcard benchmarks/*.py)); do \
+	@for file in $(filter-out benchmarks/bars.py benchmarks/methods.py,$(wildcard benchmarks/*.py)); do \
 	  echo "[bench] $$file"; $(PEERS)/bin/python $$file || exit 1; done
 
 # Peers need torchvision, which fits only the torch it was built for: the registry's newest pair, not the pinned one.
