@@ -9,14 +9,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenview.diagnostics import effective_rank
-from eigenview.diagnostics.spectrum import singular_values
-from eigenview.errors import DataError, ShapeError
+from eigenview.diagnostics import effective_rank, singular_values, spectrum
+from eigenview.errors import DataError, SettingError, ShapeError
+from tests.diagnostics.clouds import gaussian
 from tests.processes import run_processes
-
-
-def gaussian(n: int, d: int, *, seed: int = 0) -> Tensor:
-    return torch.randn(n, d, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
 def rank_by_loops(rows: Tensor) -> float:
@@ -82,6 +78,54 @@ def test_tensor_array_and_file_agree(tmp_path):
     assert effective_rank(tmp_path / "rows.npy") == effective_rank(str(tmp_path / "rows.npy")) == expected
     assert effective_rank(rows.astype(np.float16)) == pytest.approx(expected, rel=1e-3)
     assert effective_rank(torch.from_numpy(rows).bfloat16().requires_grad_()) == pytest.approx(expected, rel=1e-2)
+
+
+@pytest.mark.parametrize(("n", "d"), [(80, 6), (6, 80)])
+def test_stable_rank_and_variances_follow_their_formulas(n: int, d: int):
+    rows = gaussian(n, d) * torch.arange(1, d + 1) + 5
+    found = spectrum(rows)
+    values = torch.linalg.svdvals(rows).tolist()
+    assert found.stable_rank() == pytest.approx(sum(value**2 for value in values) / values[0] ** 2)
+    for column, variance in zip(rows.T.tolist(), found.variances.tolist(), strict=True):
+        mean = sum(column) / n
+        assert variance == pytest.approx(sum((value - mean) ** 2 for value in column) / n)
+
+
+def test_the_decay_is_the_weighted_slope_of_logarithms():
+    found = spectrum(gaussian(60, 8) * torch.arange(1, 9))
+    x = [math.log(rank) for rank in range(1, 9)]
+    y = [math.log(float(value) ** 2 / 60) for value in found.centred]
+    weight = [1 / rank for rank in range(1, 9)]
+    mean_x, mean_y = (sum(w * v for w, v in zip(weight, line, strict=True)) / sum(weight) for line in (x, y))
+    above = sum(w * (u - mean_x) * (v - mean_y) for w, u, v in zip(weight, x, y, strict=True))
+    below = sum(w * (u - mean_x) ** 2 for w, u in zip(weight, x, strict=True))
+    assert found.decay() == pytest.approx(-above / below)
+
+
+@pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
+def test_an_exact_power_law_gives_its_exponent(exponent: float):
+    basis = torch.linalg.qr(gaussian(64, 17))[0]
+    basis = torch.linalg.qr(torch.cat([torch.ones(64, 1).double(), basis], dim=1))[0][:, 1:17]  # columns of mean 0
+    rows = basis * torch.arange(1, 17).double().pow(-exponent / 2)
+    assert spectrum(rows).decay() == pytest.approx(exponent, rel=1e-9)
+    assert spectrum(rows).decay(first=3, last=9) == pytest.approx(exponent, rel=1e-9)
+
+
+def test_dead_dimensions_are_those_that_hardly_vary():
+    rows = gaussian(100, 6)
+    rows[:, 2] = 7
+    rows[:, 4] *= 1e-5
+    assert spectrum(rows).dead() == [2, 4]
+    assert spectrum(1e6 * rows).dead() == [2, 4]
+    constant = spectrum(torch.full((9, 3), 0.1))
+    assert constant.dead() == [0, 1, 2]
+    assert math.isnan(constant.decay())
+    assert constant.stable_rank(centred=True) == 0
+
+
+def test_a_range_of_ranks_that_does_not_exist_is_refused():
+    with pytest.raises(SettingError, match="upwards within 1 to 5; got 4 to 9"):
+        spectrum(gaussian(20, 5)).decay(first=4, last=9)
 
 
 def _rank_of_a_share(rank: int, group, rows: Tensor) -> float:

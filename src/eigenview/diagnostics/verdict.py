@@ -22,7 +22,7 @@ class Thresholds:
     identical: float = 1e-3  # views identical: the same ratio is below
     duplicates: float = 0.02  # duplicated data: the share of rows with a near-duplicate is above
     dense_rank: float = 4.0  # but not below this effective rank, where any rows are close
-    skewness: float = 6.0  # hubs: the skewness of the 10-occurrence is above
+    skewness: float = 4.0  # hubs: the skewness of the 10-occurrence is above
     usage: float = 0.5  # prototypes unused: the normalised entropy of their usage is below
 
 
@@ -84,8 +84,8 @@ def dimensional_collapse(figures: Figures, limits: Thresholds) -> Finding | None
     return Finding(
         "dimensional collapse",
         (
-            f"the effective rank is {figures.effective_rank_centred:.1f} around the mean, {share:.0%} of {usable} usable "
-            f"dimensions (limit {limits.rank_share:.0%})",
+            f"the effective rank around the mean is {figures.effective_rank_centred:.1f}, {share:.0%} of {usable} "
+            f"usable dimensions (limit {limits.rank_share:.0%})",
             f"stable rank {figures.stable_rank:.1f}, {len(figures.dead)} of {figures.d} dimensions dead",
         ),
         "a few directions hold everything. Weaken augmentations that erase content, lower the temperature, add "

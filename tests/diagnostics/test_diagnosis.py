@@ -1,0 +1,172 @@
+"""Verdicts on clouds made to deserve them, and what a diagnosis keeps."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from eigenview.diagnostics import (
+    Diagnosis,
+    Sampling,
+    Thresholds,
+    alignment,
+    diagnose,
+    effective_rank,
+    hubness,
+    prototype_usage,
+    tolerance,
+    uniformity,
+)
+from eigenview.errors import DataError, SettingError, ShapeError
+from tests.diagnostics.clouds import clustered, gaussian, rotated
+
+
+def names(diagnosis: Diagnosis) -> list[str]:
+    return [finding.name for finding in diagnosis.findings]
+
+
+def two_views(rows: Tensor, noise: float) -> tuple[Tensor, Tensor]:
+    return rows, rows + noise * gaussian(*rows.shape, seed=77)
+
+
+def test_a_diagnosis_holds_the_figures_of_the_functions():
+    a, b = two_views(gaussian(300, 16), 0.4)
+    labels = torch.arange(300) % 7
+    figures = diagnose(a, b, labels).figures
+    assert figures.effective_rank == pytest.approx(effective_rank(a))
+    assert figures.uniformity == uniformity(a)
+    assert figures.hubness == hubness(a)
+    assert figures.tolerance == tolerance(a, labels)
+    assert figures.views is not None
+    assert figures.views.alignment == alignment(a, b)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [gaussian(500, 8), gaussian(200, 128), gaussian(30, 64), clustered(10, 40, 32, noise=0.15)],
+    ids=["low", "high", "fewer rows than dimensions", "clustered"],
+)
+def test_spread_embeddings_are_healthy(rows: Tensor):
+    assert diagnose(*two_views(rows, 0.3 * float(rows.std()))).verdict == "healthy"
+    assert diagnose(3 * rotated(rows)).verdict == "healthy"
+
+
+def test_constant_and_nearly_constant_rows_are_a_full_collapse():
+    for noise in (0, 1e-6, 1e-2):
+        rows = torch.ones(200, 32) + noise * gaussian(200, 32)
+        assert names(diagnose(*two_views(rows, noise))) == ["full collapse"]
+
+
+@pytest.mark.parametrize("rank", [1, 2, 4])
+def test_rows_in_a_few_directions_are_a_dimensional_collapse(rank: int):
+    rows = rotated(torch.cat([gaussian(600, rank), 1e-4 * gaussian(600, 64 - rank)], dim=1))
+    assert diagnose(rows).verdict == "dimensional collapse"
+
+
+def test_a_cone_is_crowded():
+    assert names(diagnose(gaussian(400, 32) + 3)) == ["crowded"]
+
+
+def test_repeated_rows_are_duplicated_data():
+    rows = gaussian(300, 32)
+    found = diagnose(torch.cat([rows, rows[:30]]))
+    assert names(found) == ["duplicated data"]
+    assert (0, 300) in found.figures.duplicate_pairs
+
+
+def test_shuffled_and_identical_views_are_told():
+    rows = gaussian(300, 32)
+    assert diagnose(rows, rows.roll(1, dims=0)).verdict == "views disagree"
+    assert diagnose(*two_views(rows, 1e-3)).verdict == "views identical"
+
+
+def test_a_loss_at_its_chance_level_is_told():
+    rows, chance = gaussian(300, 32), math.log(511)
+    assert diagnose(rows, loss=chance, chance=chance).verdict == "at chance"
+    assert diagnose(rows, loss=0.8 * chance, chance=chance).verdict == "healthy"
+    assert diagnose(rows, loss=99.0).verdict == "healthy"
+
+
+def test_dead_dimensions_unused_prototypes_and_hubs_are_told():
+    rows = gaussian(300, 32)
+    rows[:, ::4] = 0
+    assert diagnose(rows).verdict == "dead dimensions"
+    usage = prototype_usage(torch.arange(300) % 3, 100)
+    assert diagnose(gaussian(300, 32), usage=usage).verdict == "prototypes unused"
+    spokes = torch.linalg.qr(gaussian(400, 400))[0]
+    near_all = spokes.sum(dim=0) / 20 + 0.01 * gaussian(10, 400, seed=2)
+    assert "hubs" in names(diagnose(torch.cat([spokes, near_all])))
+
+
+def test_the_gravest_finding_comes_first_and_hides_what_it_explains():
+    constant = torch.ones(200, 32)
+    found = diagnose(constant, constant, loss=6.0, chance=6.0)
+    assert names(found) == ["full collapse", "at chance"]
+    assert all(finding.reasons and finding.advice for finding in found.findings)
+
+
+def test_thresholds_can_be_replaced():
+    assert diagnose(gaussian(300, 32), thresholds=Thresholds(crowding=-1)).verdict == "crowded"
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])
+@pytest.mark.parametrize("d", [1, 2, 64])
+def test_the_smallest_inputs_have_a_diagnosis(n: int, d: int):
+    found = diagnose(*two_views(gaussian(n, d), 0.1))
+    assert Diagnosis.from_json(found.to_json()) == found
+
+
+def test_json_comes_back_the_same():
+    a, b = two_views(gaussian(300, 16), 0.4)
+    usage = prototype_usage(torch.arange(300) % 7, 9)
+    found = diagnose(a, b, torch.arange(300) % 7, loss=6, chance=6.1, usage=usage, sampling=Sampling(anchors=50))
+    assert found.figures.uniformity.anchors == 50
+    assert Diagnosis.from_json(found.to_json()) == found
+    assert json.loads(found.to_json())["verdict"] == found.verdict
+
+
+def test_json_that_is_no_diagnosis_is_refused_by_its_path():
+    stored = json.loads(diagnose(gaussian(30, 4)).to_json())
+    with pytest.raises(DataError, match="must be JSON"):
+        Diagnosis.from_json("{")
+    with pytest.raises(DataError, match="exactly the fields verdict, findings, figures, seed"):
+        Diagnosis.from_json("{}")
+    stored["figures"]["uniformity"]["low"] = "low"
+    with pytest.raises(DataError, match=r"Diagnosis\.figures\.uniformity\.low must be .*float.*; got 'low'"):
+        Diagnosis.from_json(json.dumps(stored))
+
+
+def test_lines_name_the_verdict_its_reasons_and_the_intervals():
+    a, b = two_views(gaussian(400, 32) + 3, 0.4)
+    lines = diagnose(a, b, sampling=Sampling(anchors=100)).lines()
+    assert lines[0] == "crowded: 400 embeddings of 32 dimensions"
+    assert any(line.startswith("    because uniformity is -0.") for line in lines)
+    assert any(line.startswith("    try: rows cover a small part") for line in lines)
+    assert any(line.startswith("  uniformity        -0.") and "[" in line for line in lines)
+
+
+def test_a_file_is_diagnosed_as_the_tensor_it_holds(tmp_path):
+    rows = gaussian(300, 16)
+    np.save(tmp_path / "rows.npy", rows.numpy())
+    assert diagnose(tmp_path / "rows.npy") == diagnose(rows)
+
+
+def test_bad_input_is_refused():
+    rows = gaussian(20, 4)
+    with pytest.raises(ShapeError, match="z_a must have at least 2 rows here; got 1"):
+        diagnose(rows[:1])
+    with pytest.raises(DataError, match="z_a must be finite; NaN or Inf in 1 of 20 rows, first 7"):
+        diagnose(rows.index_fill(0, torch.tensor([7]), math.nan))
+    with pytest.raises(ShapeError, match=r"z_a \(20, 4\), z_b \(19, 4\)"):
+        diagnose(rows, rows[:19])
+    with pytest.raises(ShapeError, match=r"z_a must be floating point; got torch.int64"):
+        diagnose(torch.ones(4, 4, dtype=torch.long))
+    with pytest.raises(ShapeError, match=r"labels must have shape \(20,\)"):
+        diagnose(rows, labels=torch.zeros(3, dtype=torch.long))
+    with pytest.raises(SettingError, match="loss must be finite; got nan"):
+        diagnose(rows, loss=math.nan)

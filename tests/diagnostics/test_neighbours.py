@@ -1,0 +1,165 @@
+"""Nearest neighbours, their preservation, hubness and near-duplicates against all pairs in loops."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from eigenview.diagnostics import duplicate_share, hubness, matched_views, near_duplicates, neighbourhood_preservation
+from eigenview.diagnostics.neighbours import nearest
+from eigenview.diagnostics.rows import on_sphere, open_rows
+from eigenview.errors import SettingError, ShapeError
+from tests.diagnostics.clouds import cosines_by_loops, gaussian, nearest_by_loops, rotated
+
+
+def small_blocks(monkeypatch):
+    monkeypatch.setattr("eigenview.diagnostics.neighbours.BLOCK_ANCHORS", 7)
+    monkeypatch.setattr("eigenview.diagnostics.neighbours.BLOCK_CANDIDATES", 5)
+    monkeypatch.setattr("eigenview.diagnostics.duplicates.BLOCK_ROWS", 11)
+
+
+@pytest.mark.parametrize("neighbours", [1, 4, 8])
+def test_nearest_equals_a_sort_of_all_pairs(neighbours: int, monkeypatch):
+    small_blocks(monkeypatch)
+    rows = gaussian(31, 3)
+    found = nearest(on_sphere(rows), [open_rows(rows)], neighbours, own=torch.arange(31))
+    assert found.index.tolist() == nearest_by_loops(rows, neighbours)
+    line = cosines_by_loops(rows)
+    expected = [[line[i][j] for j in near] for i, near in enumerate(nearest_by_loops(rows, neighbours))]
+    torch.testing.assert_close(found.cosine, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_several_sources_are_searched_as_one(monkeypatch):
+    small_blocks(monkeypatch)
+    rows = gaussian(30, 3)
+    found = nearest(on_sphere(rows[:10]), [open_rows(rows[:13]), open_rows(rows[13:])], 3, own=torch.arange(10))
+    assert found.index.tolist() == nearest_by_loops(rows, 3)[:10]
+
+
+def test_preservation_is_the_mean_overlap_of_neighbourhoods():
+    a = gaussian(40, 4)
+    b = a + 0.5 * gaussian(40, 4, seed=1)
+    in_a, in_b = nearest_by_loops(a, 5), nearest_by_loops(b, 5)
+    expected = sum(len(set(x) & set(y)) / 5 for x, y in zip(in_a, in_b, strict=True)) / 40
+    assert neighbourhood_preservation(a, b, neighbours=5).value == pytest.approx(expected)
+    assert neighbourhood_preservation(a, rotated(a), neighbours=5).value == 1
+    assert neighbourhood_preservation(a[:2], b[:2], neighbours=1).value == 1
+
+
+def test_sampled_preservation_covers_the_exact_one():
+    a = gaussian(900, 4)
+    b = a + 0.2 * gaussian(900, 4, seed=1)
+    exact = neighbourhood_preservation(a, b).value
+    found = [neighbourhood_preservation(a, b, anchors=60, seed=seed) for seed in range(40)]
+    assert sum(estimate.low <= exact <= estimate.high for estimate in found) >= 34  # 38 expected
+
+
+def test_matched_views_are_those_found_first():
+    a = gaussian(40, 3)
+    b = a + 0.6 * gaussian(40, 3, seed=1)
+    line = cosines_by_loops(a, b)
+    expected = sum(max(range(40), key=lambda j: line[i][j]) == i for i in range(40)) / 40
+    assert 0 < expected < 1
+    assert matched_views(a, b).value == pytest.approx(expected)
+    assert matched_views(a, -a).value == 0
+
+
+def test_hubness_counts_how_often_each_row_is_a_neighbour():
+    rows = gaussian(50, 6) + 0.5
+    counts = [0] * 50
+    for near in nearest_by_loops(rows, 4):
+        for j in near:
+            counts[j] += 1
+    spread = math.sqrt(sum((count - 4) ** 2 for count in counts) / 50)
+    found = hubness(rows, neighbours=4)
+    assert found.skewness.value == pytest.approx(sum((count - 4) ** 3 for count in counts) / 50 / spread**3)
+    assert found.antihubs.value == counts.count(0) / 50
+    assert (found.rows, found.skewness.anchors) == (50, None)
+
+
+def test_one_row_near_all_others_is_a_hub():
+    rows = torch.cat([torch.full((1, 200), 0.1), torch.eye(200)])
+    found = hubness(rows.double(), neighbours=1)
+    assert found.skewness.value > 10
+    assert found.antihubs.value > 0.9
+    assert hubness(torch.eye(2) + 0.1, neighbours=1).skewness.value == 0
+
+
+def test_hubness_of_many_rows_is_the_mean_over_sets(monkeypatch):
+    monkeypatch.setattr("eigenview.diagnostics.neighbours.EXACT_ROWS", 500)
+    monkeypatch.setattr("eigenview.diagnostics.neighbours.SET_ROWS", 200)
+    rows = gaussian(1700, 8)
+    found = hubness(rows)
+    order = torch.randperm(1700, generator=torch.Generator().manual_seed(0))[:1600].view(8, 200)
+    each = [hubness(rows[part.sort().values]) for part in order]
+    assert found.skewness.value == pytest.approx(sum(part.skewness.value for part in each) / 8)
+    assert found.antihubs.value == pytest.approx(sum(part.antihubs.value for part in each) / 8)
+    assert found.skewness.low < found.skewness.value < found.skewness.high
+    assert (found.rows, found.skewness.anchors) == (200, 1600)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("cosine", [0.5, 0.97, 0.9999])
+def test_near_duplicates_are_all_pairs_above_the_cosine(cosine: float, dtype: torch.dtype, monkeypatch, tmp_path):
+    small_blocks(monkeypatch)
+    base = gaussian(40, 4)
+    rows = torch.cat([base, base[:9] + 1e-4 * gaussian(9, 4, seed=1), base[3:6]]).to(dtype)
+    line = cosines_by_loops(rows.double())
+    expected = {(i, j) for i in range(52) for j in range(i + 1, 52) if line[i][j] >= cosine}
+    found = near_duplicates(rows, cosine=cosine)
+    assert {tuple(pair) for pair in found.pairs.tolist()} == expected
+    assert found.is_complete
+    assert found.cosines.tolist() == sorted(found.cosines.tolist(), reverse=True)
+    monkeypatch.setattr("eigenview.diagnostics.duplicates.HELD_ELEMENTS", 0)
+    np.save(tmp_path / "rows.npy", rows.numpy())
+    assert near_duplicates(tmp_path / "rows.npy", cosine=cosine).pairs.tolist() == found.pairs.tolist()
+
+
+def test_equal_rows_are_found_at_cosine_one_whatever_their_length():
+    rows = gaussian(30, 5).float()
+    found = near_duplicates(torch.cat([rows, 4 * rows[:7]]), cosine=1.0)
+    assert sorted(found.pairs.tolist()) == [[i, i + 30] for i in range(7)]
+    assert found.rows == 14
+
+
+def test_a_search_among_too_many_pairs_stops_and_says_so():
+    found = near_duplicates(torch.ones(600, 3), most=1000)
+    assert len(found.pairs) == 1000
+    assert not found.is_complete
+    assert near_duplicates(torch.eye(4)).pairs.shape == (0, 2)
+
+
+def test_the_share_of_duplicates_counts_rows_that_are_unusually_close():
+    base = gaussian(400, 32)
+    rows = torch.cat([base, base[:40] + 1e-3 * gaussian(40, 32, seed=1)])
+    found = duplicate_share(rows)
+    assert found.share.value == pytest.approx(80 / 440)
+    assert found.pairs.tolist() == [[i, i + 400] for i in range(40)]
+    sampled = duplicate_share(rows, anchors=200)
+    assert sampled.share.low < 80 / 440 < sampled.share.high
+
+
+def test_a_dense_cloud_has_no_duplicates_though_all_rows_are_close():
+    dense = torch.ones(300, 16) + 1e-3 * gaussian(300, 16)
+    assert duplicate_share(dense, apart=1).share.value == 1
+    assert duplicate_share(dense).share.value == 0
+    assert duplicate_share(torch.ones(50, 4)).share.value == 1
+
+
+def test_bad_settings_are_refused():
+    rows = gaussian(6, 3)
+    with pytest.raises(SettingError, match="neighbours must be a whole number from 1 to 5 for 6 rows; got 6"):
+        hubness(rows, neighbours=6)
+    with pytest.raises(SettingError, match="neighbours must be a whole number"):
+        neighbourhood_preservation(rows, rows, neighbours=0)
+    with pytest.raises(SettingError, match=r"at most 1; got 1\.5"):
+        near_duplicates(rows, cosine=1.5)
+    with pytest.raises(SettingError, match="apart must be from 0 to 1; got 2"):
+        duplicate_share(rows, apart=2)
+    with pytest.raises(SettingError, match="most must be at least 1"):
+        near_duplicates(rows, most=0)
+    with pytest.raises(ShapeError, match="at least 2 rows"):
+        near_duplicates(rows[:1])
