@@ -4,5 +4,17 @@ from __future__ import annotations
 
 from eigenview.evaluation.features import PROJECTION, Features, extract
 from eigenview.evaluation.knn import Neighbours, knn_predict, nearest
+from eigenview.evaluation.linear import LinearClassifier, Selection, fit_logistic, select_logistic
 
-__all__ = ["PROJECTION", "Features", "Neighbours", "extract", "knn_predict", "nearest"]
+__all__ = [
+    "PROJECTION",
+    "Features",
+    "LinearClassifier",
+    "Neighbours",
+    "Selection",
+    "extract",
+    "fit_logistic",
+    "knn_predict",
+    "nearest",
+    "select_logistic",
+]

@@ -1,0 +1,152 @@
+"""Logistic regression against scikit-learn's optimum, and a selection that never sees what it must not see."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from torch import Tensor
+from torch.nn.functional import cross_entropy
+
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation import fit_logistic, select_logistic
+from eigenview.evaluation.lbfgs import minimise
+from eigenview.evaluation.linear import _Problems, stratified_folds
+
+
+def digits(classes: int = 10) -> tuple[Tensor, Tensor]:
+    images, labels = load_digits(return_X_y=True)
+    features, numbers = torch.from_numpy(images) / 16, torch.from_numpy(labels)
+    return features[numbers < classes], numbers[numbers < classes]
+
+
+def objective(features, labels, weight, bias, c):
+    return float(cross_entropy(features @ weight.T + bias, labels, reduction="sum") + weight.square().sum() / (2 * c))
+
+
+def reference(features, labels, c):
+    return LogisticRegression(C=c, tol=1e-8, max_iter=5000).fit(features.numpy(), labels.numpy())
+
+
+def test_several_problems_are_minimised_at_once():
+    generator = torch.Generator().manual_seed(0)
+    roots = torch.randn(3, 5, 5, dtype=torch.float64, generator=generator)
+    matrices = roots @ roots.mT + 0.1 * torch.eye(5, dtype=torch.float64)
+    wanted = torch.randn(3, 5, dtype=torch.float64, generator=generator)
+
+    def quadratic(problems, points):
+        away = points - wanted[problems]
+        slopes = (matrices[problems] @ away[:, :, None])[:, :, 0]
+        return (away * slopes).sum(dim=1) / 2, slopes
+
+    found = minimise(quadratic, torch.zeros_like(wanted), tolerance=1e-9)
+    assert torch.allclose(found.parameters, wanted, atol=1e-7)
+    assert (found.slopes <= 1e-9).all()
+
+
+def test_the_gradient_is_that_of_the_stated_objective():
+    features, labels = digits(4)
+    features, labels = features[:60], labels[:60]
+    fold = stratified_folds(labels, 3)
+    problems = _Problems(features, labels, fold, 3, 4)
+    generator = torch.Generator().manual_seed(1)
+    flat = torch.randn(4, 65 * 4, dtype=torch.float64, generator=generator)
+    problems.penalise(0.7, flat)
+    whitened = problems.whiten(flat).requires_grad_()
+    values, slopes = problems(torch.arange(4), whitened.detach())
+    expected = []
+    for number, row in enumerate(problems.unwhiten(whitened)):
+        kept = fold != number
+        solution, centred = row.view(65, 4), features[kept] - features.mean(dim=0)
+        loss = cross_entropy(centred @ solution[:-1] + solution[-1], labels[kept])
+        expected.append(loss + solution[:-1].square().sum() / (2 * 0.7 * int(kept.sum())))
+    assert torch.allclose(values, torch.stack(expected))
+    assert torch.allclose(slopes, torch.autograd.grad(sum(expected), whitened)[0], atol=1e-10)
+
+
+@pytest.mark.parametrize("c", [1e-3, 0.1, 10.0])
+def test_real_digits_reach_scikit_learns_optimum(c):
+    features, labels = digits()
+    theirs, ours = reference(features, labels, c), fit_logistic(features, labels, inverse_penalty=c)
+    weight, bias = torch.from_numpy(theirs.coef_), torch.from_numpy(theirs.intercept_)
+    assert objective(features, labels, ours.weight, ours.bias, c) <= objective(features, labels, weight, bias, c) + 1e-7
+    assert torch.allclose(ours.weight, weight, atol=1e-3 * float(weight.abs().max()))
+
+
+def test_two_classes_follow_scikit_learns_single_weight_vector():
+    features, labels = digits(2)
+    theirs, ours = reference(features, labels, 0.5), fit_logistic(features, labels, inverse_penalty=0.5)
+    assert torch.allclose(ours.weight[1] - ours.weight[0], torch.from_numpy(theirs.coef_[0]), atol=1e-4)
+    assert ours.bias[1] - ours.bias[0] == pytest.approx(float(theirs.intercept_[0]), abs=1e-4)
+
+
+def test_selection_equals_a_fit_for_every_fold_and_penalty():
+    features, labels = digits()
+    features, labels = features[:600], labels[:600]
+    fold = stratified_folds(labels, 3, seed=4)
+    found = select_logistic(features, labels, inverse_penalties=(0.1, 1e-3, 10.0), fold=fold)
+    assert found.inverse_penalties == (1e-3, 0.1, 10.0)
+    for row, c in enumerate(found.inverse_penalties):
+        for number in range(3):
+            kept = fold != number
+            theirs = reference(features[kept], labels[kept], c)
+            accuracy = theirs.score(features[~kept].numpy(), labels[~kept].numpy())
+            assert found.fold_accuracy[row, number] == pytest.approx(accuracy, abs=1e-9)
+    best = found.inverse_penalties[int(found.fold_accuracy.mean(dim=1).argmax())]
+    assert found.inverse_penalty == best
+    alone = fit_logistic(features, labels, inverse_penalty=best)
+    assert torch.allclose(found.classifier.weight, alone.weight, atol=1e-4)
+
+
+def test_single_precision_agrees_with_double():
+    features, labels = digits()
+    single, double = select_logistic(features.float(), labels), select_logistic(features, labels)
+    assert single.inverse_penalty == double.inverse_penalty
+    assert torch.allclose(single.fold_accuracy, double.fold_accuracy, atol=0.01)
+    agreement = (single.classifier.predict(features.float()) == double.classifier.predict(features)).double().mean()
+    assert agreement > 0.995
+
+
+def test_shifted_and_turned_features_get_the_same_classes():
+    features, labels = digits()
+    features, labels = features[:500], labels[:500]
+    turn = torch.linalg.qr(torch.randn(64, 64, dtype=torch.float64, generator=torch.Generator().manual_seed(5))).Q
+    plain, turned = fit_logistic(features, labels), fit_logistic(features @ turn + 3, labels)
+    assert torch.allclose(plain.logits(features), turned.logits(features @ turn + 3), atol=1e-3)
+
+
+def test_constant_and_duplicate_columns_do_no_harm():
+    features, labels = digits(3)
+    padded = torch.cat([features, features, torch.ones(len(features), 2, dtype=torch.float64)], dim=1)
+    plain, wide = fit_logistic(features, labels, inverse_penalty=2.0), fit_logistic(padded, labels)
+    assert torch.allclose(plain.logits(features), wide.logits(padded), atol=1e-3)  # two copies halve the penalty
+
+
+def test_folds_hold_every_class_evenly_and_follow_their_seed():
+    _, labels = digits()
+    fold = stratified_folds(labels, 5, seed=1)
+    table = torch.stack([torch.bincount(labels[fold == number], minlength=10) for number in range(5)])
+    assert int((table.amax(dim=0) - table.amin(dim=0)).max()) <= 1
+    assert torch.equal(fold, stratified_folds(labels, 5, seed=1))
+    assert not torch.equal(fold, stratified_folds(labels, 5, seed=2))
+
+
+def test_bad_input_is_refused_with_its_reason():
+    features, labels = digits(3)
+    with pytest.raises(DataError, match="labels hold one class only, 1"):
+        fit_logistic(features, torch.ones_like(labels))
+    with pytest.raises(DataError, match="5 folds need 5 rows of every class; class 7 has fewer"):
+        select_logistic(features, torch.where(torch.arange(len(labels)) < 3, 7, labels))
+    with pytest.raises(DataError, match="class 2 is missing in training without fold 1"):
+        select_logistic(features, labels, fold=torch.where(labels == 2, 1, torch.arange(len(labels)) % 2 * 2))
+    with pytest.raises(DataError, match="class 2 is missing in training"):
+        fit_logistic(features, torch.where(labels == 2, 3, labels))
+    with pytest.raises(DataError, match=r"features must be finite; 1 of \d+ rows are not: rows 4"):
+        select_logistic(features.index_fill(0, torch.tensor([4]), torch.inf), labels)
+    with pytest.raises(DataError, match="which means unlabelled"):
+        select_logistic(features, labels - 1)
+    with pytest.raises(SettingError, match="an inverse penalty must be positive and finite; got 0"):
+        fit_logistic(features, labels, inverse_penalty=0)
+    with pytest.raises(SettingError, match="at least 2 folds; got 1"):
+        select_logistic(features, labels, folds=1)
