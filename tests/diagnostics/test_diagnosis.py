@@ -79,6 +79,14 @@ def test_repeated_rows_are_duplicated_data():
     assert (0, 300) in found.figures.duplicate_pairs
 
 
+def test_a_dense_surface_is_not_duplicated_data():
+    latent = torch.rand(4000, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    surface = torch.cos(4 * latent @ gaussian(2, 48) + 6 * gaussian(1, 48, seed=1))
+    assert "duplicated data" not in names(diagnose(surface))
+    repeated = diagnose(torch.cat([surface, surface[:2000]]))
+    assert "duplicated data" in names(repeated)
+
+
 def test_shuffled_and_identical_views_are_told():
     rows = gaussian(300, 32)
     assert diagnose(rows, rows.roll(1, dims=0)).verdict == "views disagree"
@@ -147,7 +155,7 @@ def test_lines_name_the_verdict_its_reasons_and_the_intervals():
     assert lines[0] == "crowded: 400 embeddings of 32 dimensions"
     assert any(line.startswith("    because uniformity is -0.") for line in lines)
     assert any(line.startswith("    try: rows cover a small part") for line in lines)
-    assert any(line.startswith("  uniformity        -0.") and "[" in line for line in lines)
+    assert any(line.startswith("  uniformity  ") and " -0." in line and "[" in line for line in lines)
 
 
 def test_a_file_is_diagnosed_as_the_tensor_it_holds(tmp_path):

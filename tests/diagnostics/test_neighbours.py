@@ -149,6 +149,17 @@ def test_a_dense_cloud_has_no_duplicates_though_all_rows_are_close():
     assert duplicate_share(torch.ones(50, 4)).share.value == 1
 
 
+@pytest.mark.parametrize("dimension", [1, 2, 3])
+def test_the_intrinsic_dimension_is_that_of_a_curved_surface(dimension: int):
+    latent = torch.rand(4000, dimension, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    rows = torch.cos(4 * latent @ gaussian(dimension, 48) + 6 * gaussian(1, 48, seed=1))
+    found = duplicate_share(rows)
+    assert found.dimension == pytest.approx(dimension, rel=0.1)
+    assert found.share.value <= 1.2 * found.by_chance
+    assert duplicate_share(torch.ones(50, 4)).dimension is None
+    assert duplicate_share(gaussian(5, 4)).dimension is None
+
+
 def test_bad_settings_are_refused():
     rows = gaussian(6, 3)
     with pytest.raises(SettingError, match="neighbours must be a whole number from 1 to 5 for 6 rows; got 6"):

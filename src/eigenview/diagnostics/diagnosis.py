@@ -87,6 +87,8 @@ def diagnose(
         floor=uniformity_floor(first.d, t=sampling.t),
         hubness=hubness(first, neighbours=min(sampling.neighbours, first.n - 1), seed=sampling.seed),
         duplicates=clones.share,
+        duplicates_by_chance=clones.by_chance,
+        intrinsic_dimension=clones.dimension,
         duplicate_pairs=tuple((int(i), int(j)) for i, j in clones.pairs[:SHOWN_PAIRS]),
         clusters=_clusters(first, sampling),
         views=None if second is None else _views(first, second, sampling),

@@ -16,7 +16,7 @@ from eigenview.diagnostics.sphere import ANCHORS
 from eigenview.errors import SettingError
 
 COSINE = 0.999  # from here on two rows are near-duplicates: an angle below 2.6 degrees
-APART = 0.2  # a duplicate is at most this share as far away as the tenth neighbour: else rows are just dense there
+APART = 0.1  # a duplicate is at most this share as far away as the tenth neighbour: else rows are just dense there
 BLOCK_ROWS = 2048  # compared with as many at a time
 PAIRS_AT_ONCE = 16_384  # looked at in float64
 HELD_ELEMENTS = 1 << 28  # up to here a sorted copy is kept in memory: 1 GB in float32
@@ -43,6 +43,8 @@ class DuplicateShare:
     """How many rows have a near-duplicate, and the pairs that the sampled anchors showed."""
 
     share: Estimate
+    by_chance: float  # the share that rows spread smoothly in as many dimensions would show at most
+    dimension: float | None  # the intrinsic dimension of the neighbourhoods; None below 11 rows or where all are equal
     pairs: Tensor  # (p, 2) anchor and its duplicate, the lower row number first
     threshold: float
 
@@ -80,7 +82,8 @@ def duplicate_share(
 
     Unusually: the distance to the nearest row is at most ``apart`` times that to the tenth (or the last, with fewer
     rows). Without it, every row of a collapsed or low-dimensional cloud would count. Groups of more than ten equal
-    rows are therefore told by distance 0 alone. ``apart=1`` switches it off. Sampled anchors against all rows.
+    rows are therefore told by distance 0 alone. ``apart=1`` switches it off. Where rows fill few dimensions D, a smooth
+    cloud shows up to ``by_chance`` = 1 − (1 − apart^D)⁹ as well. Sampled anchors against all rows.
     """
     _check_cosine(cosine)
     if not 0 <= apart <= 1:
@@ -89,14 +92,24 @@ def duplicate_share(
     chosen = sampled_rows(rows.n, anchors, seed)
     anchor_rows = rows.unit_take(chosen)
     found = nearest(anchor_rows, [rows], min(10, rows.n - 1), own=chosen)
-    closest, tenth = (  # by differences: 2 − 2·cos would leave only rounding of a small distance
-        torch.linalg.vector_norm(anchor_rows - rows.unit_take(found.index[:, place]), dim=1) for place in (0, -1)
+    closest, fifth, tenth = (  # by differences: 2 − 2·cos would leave only rounding of a small distance
+        torch.linalg.vector_norm(anchor_rows - rows.unit_take(found.index[:, place]), dim=1).cpu()
+        for place in (0, len(found.index[0]) // 2 - 1, -1)
     )
-    is_same = closest <= 4 * torch.finfo(rows.dtype).eps
-    is_apart = is_same | (closest <= apart * tenth)
-    hits = ((closest <= math.sqrt(2 - 2 * cosine) * (1 + SLACK)) | is_same).logical_and(is_apart).cpu()
+    rounding = 4 * torch.finfo(rows.dtype).eps
+    is_near = (closest <= math.sqrt(2 - 2 * cosine) * (1 + SLACK)) & (closest <= apart * tenth)
+    hits = is_near | (closest <= rounding)
     pairs = torch.stack([chosen[hits], found.index[:, 0].cpu()[hits]], dim=1).sort(dim=1).values
-    return DuplicateShare(share_of_sample(hits, rows.n), torch.unique(pairs, dim=0), cosine)
+    dimension = _intrinsic_dimension(fifth[fifth > rounding], tenth[fifth > rounding]) if rows.n > 10 else None
+    by_chance = 0.0 if dimension is None else 1 - (1 - apart**dimension) ** 9  # some of nine volumes below apart^D
+    share = share_of_sample(hits, rows.n)
+    return DuplicateShare(share, by_chance, dimension, torch.unique(pairs, dim=0), cosine)
+
+
+def _intrinsic_dimension(fifth: Tensor, tenth: Tensor) -> float | None:
+    """ln 2 / median ln(r₁₀/r₅): in D dimensions (r₅/r₁₀)^D is the middle of nine uniform numbers, whose median is ½."""
+    growth = float((tenth / fifth).double().log().median()) if len(fifth) else 0.0
+    return math.log(2) / growth if growth > 0 else None
 
 
 def _candidates(rows: Rows, cosine: float) -> Iterator[Tensor]:

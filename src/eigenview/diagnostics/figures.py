@@ -53,7 +53,9 @@ class Figures:
     floor: float  # of uniformity in d dimensions
     hubness: Hubness
     duplicates: Estimate  # share of rows with one
+    duplicates_by_chance: float  # the share a smooth cloud of that intrinsic dimension would show at most
     duplicate_pairs: tuple[tuple[int, int], ...]  # some of them
+    intrinsic_dimension: float | None  # of the neighbourhoods of sampled anchors
     clusters: ClusterCount | None
     views: ViewFigures | None
     tolerance: float | None
@@ -99,6 +101,7 @@ class Diagnosis:
 def _table(figures: Figures) -> list[tuple[str, str]]:
     """(name, value) of what every diagnosis has; an interval in brackets where anchors were sampled."""
     rank, centred, hubs = figures.effective_rank, figures.effective_rank_centred, figures.hubness
+    inner = figures.intrinsic_dimension
     return [
         ("effective rank", f"{rank:.4g} of {min(figures.n, figures.d)}; {centred:.4g} around the mean"),
         ("stable rank", f"{figures.stable_rank:.4g} around the mean"),
@@ -108,6 +111,10 @@ def _table(figures: Figures) -> list[tuple[str, str]]:
         ("uniformity", f"{figures.uniformity}, floor {figures.floor:.4g}"),
         ("hubness", f"skewness {hubs.skewness}, anti-hubs {hubs.antihubs}, among {hubs.rows:,} rows"),
         ("near-duplicates", f"{figures.duplicates} of rows"),
+        (
+            "intrinsic dimension",
+            "none" if figures.intrinsic_dimension is None else f"{figures.intrinsic_dimension:.3g}",
+        ),
     ]
 
 
@@ -128,5 +135,6 @@ def _table_of_extras(figures: Figures) -> list[tuple[str, str]]:
     if (usage := figures.usage) is not None:
         said.append(("prototype usage", f"entropy {usage.entropy:.3f}, {usage.unused} of {usage.prototypes} unused"))
     if figures.loss is not None:
-        said.append(("loss", f"{figures.loss:.4g}" + (f", chance {figures.chance:.4g}" if figures.chance else "")))
+        chance = "" if figures.chance is None else f", chance {figures.chance:.4g}"
+        said.append(("loss", f"{figures.loss:.4g}{chance}"))
     return said

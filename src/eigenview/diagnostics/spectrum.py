@@ -41,8 +41,8 @@ def singular_values(embeddings: Embeddings, *, centred: bool = False) -> Tensor:
     rounding decides, are exactly 0.
     """
     rows = open_rows(embeddings, directions=False)
-    gram, size = _gram(rows, centred=centred)
-    return roots(gram, size)[: rows.n]
+    moments = Moments.of(rows)
+    return roots(moments.scatter if centred else moments.second, moments.size)
 
 
 def rank_of(values: Tensor) -> float:
@@ -54,54 +54,40 @@ def rank_of(values: Tensor) -> float:
     return math.exp(float(torch.special.entr(share).sum()))
 
 
-def _gram(rows: Rows, *, centred: bool) -> tuple[Tensor, float]:
-    """The smaller of ZᵀZ (d, d) and ZZᵀ (n, n), float64, and Σ‖z‖² before centring."""
-    if rows.n > rows.d:
-        moments = Moments.of(rows)
-        return moments.scatter if centred else moments.second, moments.size
-    whole = rows.block(0, rows.n).double()
-    size = float(whole.square().sum())
-    whole = whole - whole.mean(dim=0) if centred else whole
-    return whole @ whole.T, size
-
-
 @dataclass(frozen=True)
 class Moments:
-    """Σ(z−s)(z−s)ᵀ and Σ(z−s) around a row s near the mean, in float64: nearly collapsed rows keep their digits."""
+    """Second moments of the rows, float64: ZᵀZ (d, d), or ZZᵀ (n, n) where that is smaller; both have the same roots.
 
-    n: int
-    origin: Tensor  # s (d,)
-    shifted: Tensor  # Σ(z−s) (d,)
-    products: Tensor  # Σ(z−s)(z−s)ᵀ (d, d)
+    Summed around a row s near the mean, so that nearly collapsed rows keep their digits.
+    """
+
+    second: Tensor  # of the rows as they are
+    scatter: Tensor  # of the rows less their mean
+    size: float  # Σ‖z‖²
+    variances: Tensor  # (d,) of each dimension
 
     @classmethod
     def of(cls, rows: Rows) -> Moments:
-        origin, shifted, products = torch.empty(0), torch.empty(0), torch.empty(0)
-        for start, block in rows.blocks():
-            wide = block.double()
-            if start == 0:
-                origin = wide.mean(dim=0)
-                shifted, products = torch.zeros_like(origin), origin.new_zeros(rows.d, rows.d)
-            wide = wide - origin
-            shifted += wide.sum(dim=0)
-            products.addmm_(wide.T, wide)
-        return cls(rows.n, origin, shifted, products)
+        return cls._of_few(rows) if rows.n <= rows.d else cls._of_many(rows)
 
-    @property
-    def scatter(self) -> Tensor:
-        """Σ(z−m)(z−m)ᵀ around the mean m: n times the covariance."""
-        return self.products - torch.outer(self.shifted, self.shifted) / self.n
+    @classmethod
+    def _of_few(cls, rows: Rows) -> Moments:
+        whole = rows.block(0, rows.n).double()
+        off = whole - whole.mean(dim=0)
+        return cls(whole @ whole.T, off @ off.T, float(whole.square().sum()), off.square().mean(dim=0))
 
-    @property
-    def second(self) -> Tensor:
-        """Σ z zᵀ."""
-        across = torch.outer(self.origin, self.shifted)
-        return self.products + across + across.T + self.n * torch.outer(self.origin, self.origin)
-
-    @property
-    def size(self) -> float:
-        """Σ‖z‖²."""
-        return float(self.second.trace())
+    @classmethod
+    def _of_many(cls, rows: Rows) -> Moments:
+        origin = rows.block(0, min(rows.n, 1024)).double().mean(dim=0)
+        shifted, products = torch.zeros_like(origin), origin.new_zeros(rows.d, rows.d)
+        for _, block in rows.blocks():
+            off = block.double() - origin
+            shifted += off.sum(dim=0)
+            products.addmm_(off.T, off)
+        across = torch.outer(origin, shifted)
+        second = products + across + across.T + rows.n * torch.outer(origin, origin)
+        scatter = products - torch.outer(shifted, shifted) / rows.n
+        return cls(second, scatter, float(second.trace()), scatter.diagonal() / rows.n)
 
 
 def roots(gram: Tensor, size: float) -> Tensor:
@@ -160,16 +146,12 @@ class Spectrum:
 def spectrum(embeddings: Embeddings) -> Spectrum:
     """Singular values, raw and centred, and the variance of each dimension, of (n, d) embeddings: one pass, exact."""
     rows = open_rows(embeddings, directions=False)
-    count = min(rows.n, rows.d)
-    if rows.n > rows.d:
-        moments = Moments.of(rows)
-        size, grams, variances = moments.size, (moments.second, moments.scatter), moments.scatter.diagonal() / rows.n
-    else:
-        whole = rows.block(0, rows.n).double()
-        off = whole - whole.mean(dim=0)
-        size, grams = float(whole.square().sum()), (whole @ whole.T, off @ off.T)
-        variances = off.square().mean(dim=0)
-    raw, centred = (roots(gram, size)[:count] for gram in grams)
-    noise = (16 * torch.finfo(torch.float64).eps) ** 2 * size / (rows.n * rows.d)
-    variances = torch.where(variances > noise, variances, 0).cpu()
-    return Spectrum(rows.n, rows.d, raw, centred, variances)
+    moments = Moments.of(rows)
+    noise = (16 * torch.finfo(torch.float64).eps) ** 2 * moments.size / (rows.n * rows.d)  # of taking the mean off
+    return Spectrum(
+        rows.n,
+        rows.d,
+        roots(moments.second, moments.size),
+        roots(moments.scatter, moments.size),
+        torch.where(moments.variances > noise, moments.variances, 0).cpu(),
+    )

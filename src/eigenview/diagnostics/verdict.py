@@ -20,8 +20,7 @@ class Thresholds:
     crowding: float = 0.5  # crowded: 1 − uniformity/floor is above (0 uniform, 1 a point)
     disagreement: float = 0.8  # views disagree: alignment / that of unrelated items is above
     identical: float = 1e-3  # views identical: the same ratio is below
-    duplicates: float = 0.02  # duplicated data: the share of rows with a near-duplicate is above
-    dense_rank: float = 4.0  # but not below this effective rank, where any rows are close
+    duplicates: float = 0.02  # duplicated data: the share of rows with a near-duplicate, less 2 × by chance, is above
     skewness: float = 4.0  # hubs: the skewness of the 10-occurrence is above
     usage: float = 0.5  # prototypes unused: the normalised entropy of their usage is below
 
@@ -135,12 +134,15 @@ def views_identical(figures: Figures, limits: Thresholds) -> Finding | None:
 
 
 def duplicated(figures: Figures, limits: Thresholds) -> Finding | None:
-    if figures.duplicates.low <= limits.duplicates or figures.effective_rank_centred < limits.dense_rank:
+    if figures.duplicates.low <= limits.duplicates + 2 * figures.duplicates_by_chance:
         return None
     pairs = ", ".join(f"{first}–{second}" for first, second in figures.duplicate_pairs[:3])
     return Finding(
         "duplicated data",
-        (f"{figures.duplicates} of rows have a near-duplicate (limit {limits.duplicates:g}), such as {pairs}",),
+        (
+            f"{figures.duplicates} of rows have a near-duplicate (limit {limits.duplicates:g}; "
+            f"{figures.duplicates_by_chance:.2g} by chance), such as {pairs}",
+        ),
         "list all by near_duplicates(...) and keep one of each: duplicates are negatives of themselves, and across "
         "splits they leak",
     )
