@@ -242,14 +242,13 @@ class _Problems:
         return found
 
     def _check_folds(self, fold: Tensor, folds: int) -> None:
-        present = self.labels.bincount(minlength=self.classes) > 0
-        for number in range(folds):
-            left = self.labels[(fold != number).to(self.labels.device)].bincount(minlength=self.classes) > 0
-            gone = (present & ~left).nonzero().flatten()
+        """Every class must occur in every problem: without rows, its bias would run to minus infinity."""
+        for number in (-1, *range(folds)):
+            counts = self.labels[(fold != number).to(self.labels.device)].bincount(minlength=self.classes)
+            gone = (counts == 0).nonzero().flatten()
             if len(gone):
-                raise DataError(
-                    f"class {some(gone)} is missing in training without fold {number}; use stratified folds"
-                )
+                where = f"training without fold {number}; use stratified folds" if number >= 0 else "training"
+                raise DataError(f"class {some(gone)} is missing in {where}")
 
 
 def _held_out_accuracy(classifier: LinearClassifier, features: Tensor, labels: Tensor, held_out: Tensor) -> Tensor:

@@ -1,0 +1,207 @@
+"""Linear probes by minibatches: the papers' protocols, several learning rates trained together in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from eigenview.data import BatchSource, Loader, Source, subset
+from eigenview.data.order import Plan
+from eigenview.data.progress import progress_bar
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation.checks import check_features, check_labels, check_several_classes
+from eigenview.evaluation.features import evaluating, evaluation_batches
+from eigenview.evaluation.linear import LinearClassifier, stratified_folds
+from eigenview.evaluation.protocols import ProbeProtocol
+from eigenview.nn import POOLED, Encoder
+from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, scaled_learning_rate, set_learning_rate
+from eigenview.views import CentreView, Cropper, Views
+
+HOLD_OUT = 5  # one of so many parts of the training rows chooses the learning rate
+
+
+class Rows(Protocol):
+    """Training rows that may differ from epoch to epoch."""
+
+    @property
+    def labels(self) -> Tensor: ...
+
+    def part(self, index: Tensor) -> Rows: ...
+
+    def fixed(self) -> tuple[Tensor, Tensor]:
+        """The rows as they are evaluated (n, d), and their labels."""
+        ...
+
+    def batches(self, epoch: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The rows and labels of one epoch in an order drawn by (seed, epoch), the last batch perhaps smaller."""
+        ...
+
+
+@dataclass(frozen=True)
+class FeatureRows:
+    """The same features in every epoch: seconds instead of hours, where the protocol's views do not matter."""
+
+    features: Tensor  # (n, d)
+    labels: Tensor  # (n,)
+
+    def part(self, index: Tensor) -> FeatureRows:
+        return FeatureRows(self.features[index], self.labels[index])
+
+    def fixed(self) -> tuple[Tensor, Tensor]:
+        return self.features, self.labels
+
+    def batches(self, epoch: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+        order = torch.from_numpy(Plan(len(self.labels), size, seed, drop_last=False).order(epoch))
+        for start in range(0, len(order), size):
+            index = order[start : start + size]
+            yield self.features[index], self.labels[index]
+
+
+class ViewRows:
+    """Features of new views in every epoch, as the papers' code computes them."""
+
+    def __init__(
+        self, encoder: Encoder, source: Source, *, view: CentreView, protocol: ProbeProtocol, layer: str = POOLED
+    ) -> None:
+        if source.labels is None:
+            raise DataError("these images have no labels, and a probe needs them; give a labelled source")
+        self.encoder, self.source, self.view, self.protocol, self.layer = encoder, source, view, protocol, layer
+        self.labels = torch.from_numpy(np.asarray(source.labels))
+
+    def part(self, index: Tensor) -> ViewRows:
+        chosen = subset(self.source, index.numpy())
+        return ViewRows(self.encoder, chosen, view=self.view, protocol=self.protocol, layer=self.layer)
+
+    def fixed(self) -> tuple[Tensor, Tensor]:
+        found = [(self._features(images), batch.index) for batch, images in evaluation_batches(self.source, self.view)]
+        rows, index = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return rows, self.labels[index]
+
+    def batches(self, epoch: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+        if self.protocol.views is None:
+            raise SettingError("this protocol has no random views; train it on features")
+        recipe = self.protocol.views.recipe(self.view)
+        views, stays_whole = Views(recipe, seed=seed), isinstance(self.source, BatchSource)
+        cropper = None if stays_whole else Cropper(recipe, seed=seed)
+        loader = Loader(self.source, batch_size=size, seed=seed, prepare=cropper, drop_last=False, unreadable="skip")
+        loader.set_epoch(epoch)
+        for batch in loader:
+            made = views(batch.views[0], batch.index, epoch=epoch) if stays_whole else None
+            made = made or views.finish(batch.views, batch.index, epoch=epoch)
+            yield self._features(made.views[0]), self.labels[batch.index]
+
+    def _features(self, images: Tensor) -> Tensor:
+        device = next(self.encoder.parameters(), images).device
+        with evaluating(self.encoder), torch.no_grad():
+            rows = self.encoder.features(images.to(device, memory_format=torch.channels_last), [self.layer])[self.layer]
+        return (rows if rows.ndim == 2 else rows.flatten(2).mean(dim=2)).float().cpu()
+
+
+@dataclass(frozen=True)
+class ProbeResult:
+    """The head of the chosen learning rate, after the last epoch."""
+
+    classifier: LinearClassifier
+    multiplier: float  # of the protocol's learning rate
+    held_out_accuracy: dict[float, float]  # by multiplier, on training rows held out; empty where one was given
+
+
+def train_probe(
+    protocol: ProbeProtocol,
+    rows: Rows,
+    *,
+    multipliers: Sequence[float] = (1.0,),
+    seed: int = 0,
+    classes: int | None = None,
+    shows_progress: bool = True,
+) -> ProbeResult:
+    """The linear head that a protocol trains on ``rows``, at its learning rate × the best of ``multipliers``.
+
+    Several multipliers are trained together on four fifths of the training rows, one pass over the encoder for all;
+    the best on the other fifth is trained anew on all rows. Test data have no way in. The last epoch counts, not the
+    best one.
+    """
+    count = check_labels(rows.labels, len(rows.labels), "labels", classes=classes)
+    check_several_classes(rows.labels, "labels")
+    if not multipliers or min(multipliers) <= 0:
+        raise SettingError(f"multipliers of the learning rate must be positive; got {tuple(multipliers)}")
+    chosen, accuracy = multipliers[0], {}
+    if len(multipliers) > 1:
+        fold = stratified_folds(rows.labels, HOLD_OUT, seed=seed)
+        kept, held_out = rows.part((fold > 0).nonzero().flatten()), rows.part((fold == 0).nonzero().flatten())
+        heads = _trained(protocol, kept, multipliers, count, seed, shows_progress)
+        fixed, labels = held_out.fixed()
+        for multiplier, head in zip(multipliers, heads, strict=True):
+            accuracy[multiplier] = float((head.predict(fixed) == labels).double().mean())
+        chosen = max(accuracy, key=lambda multiplier: (accuracy[multiplier], -multiplier))
+    classifier = _trained(protocol, rows, [chosen], count, seed, shows_progress)[0]
+    return ProbeResult(classifier, chosen, accuracy)
+
+
+def _trained(
+    protocol: ProbeProtocol, rows: Rows, multipliers: Sequence[float], classes: int, seed: int, shows_progress: bool
+) -> list[LinearClassifier]:
+    """One head for each multiplier, all on the same batches. Each is a parameter group of its own."""
+    steps = -(-len(rows.labels) // protocol.batch_size)
+    schedule = build_schedule(
+        protocol.schedule,
+        total=steps * protocol.epochs,
+        milestones=[steps * epoch for epoch in protocol.milestones],
+        factor=protocol.factor,
+    )
+    heads: list[nn.Linear] = []
+    optimizer, step = None, 0
+    with progress_bar("probe", total=protocol.epochs, shown=shows_progress) as advance:
+        for epoch in range(protocol.epochs):
+            for features, labels in rows.batches(epoch, protocol.batch_size, seed):
+                check_features(features, "features")
+                if optimizer is None:
+                    heads = [_head(features.shape[1], classes, protocol.deviation, seed) for _ in multipliers]
+                    optimizer = _optimizer(protocol, heads, multipliers)
+                set_learning_rate(optimizer, schedule(step))
+                optimizer.zero_grad()
+                _loss(heads, features.float(), labels).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                step += 1
+            advance(1)
+    return [LinearClassifier(head.weight.detach(), head.bias.detach()) for head in heads]
+
+
+def _loss(heads: Sequence[nn.Linear], features: Tensor, labels: Tensor) -> Tensor:
+    """Σ over heads of their mean cross-entropy, by one matrix product: each gets the gradient it would get alone."""
+    weight, bias = torch.cat([head.weight for head in heads]), torch.cat([head.bias for head in heads])
+    logits = torch.addmm(bias, features, weight.T).view(len(features), len(heads), -1)
+    mean = cross_entropy(logits.flatten(0, 1), labels[:, None].expand(-1, len(heads)).flatten())
+    return mean * len(heads)
+
+
+def _head(width: int, classes: int, deviation: float, seed: int) -> nn.Linear:
+    head = nn.Linear(width, classes)
+    with torch.no_grad():
+        head.weight.normal_(std=deviation, generator=torch.Generator().manual_seed(seed))
+        head.bias.zero_()
+    return head
+
+
+def _optimizer(
+    protocol: ProbeProtocol, heads: Sequence[nn.Linear], multipliers: Sequence[float]
+) -> torch.optim.Optimizer:
+    rate = scaled_learning_rate(protocol.learning_rate, batch=protocol.batch_size, rule=protocol.scaling)
+    groups = [
+        ParameterGroup(
+            name=f"learning rate × {multiplier:g}",
+            parameters=tuple(head.parameters()),
+            learning_rate=rate * multiplier,
+            weight_decay=protocol.weight_decay,
+        )
+        for head, multiplier in zip(heads, multipliers, strict=True)
+    ]
+    return build_optimizer(
+        protocol.optimizer, groups, momentum=protocol.momentum, nesterov=protocol.nesterov, betas=protocol.betas
+    )

@@ -1,0 +1,74 @@
+"""The papers' linear probes, by name: what is trained, how long, and on which views."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Literal
+
+from eigenview.errors import SettingError
+from eigenview.views import CentreView, Crop, Jitter, Recipe
+
+
+@dataclass(frozen=True)
+class ProbeViews:
+    """What a probe is trained on: a random crop with flip, perhaps with colour. None instead: the evaluation view."""
+
+    scale: tuple[float, float] = (0.08, 1.0)
+    jitter: Jitter | None = None
+    grey: float = 0.0
+
+    def recipe(self, view: CentreView) -> Recipe:
+        """One such view an image, of the size and statistics of an evaluation view."""
+        return Recipe(
+            crops=(Crop(view.size, 1, self.scale),),
+            jitter=self.jitter,
+            grey=self.grey,
+            mean=view.mean,
+            std=view.std,
+            interpolation=view.interpolation,
+        )
+
+
+@dataclass(frozen=True)
+class ProbeProtocol:
+    """A linear layer trained by minibatches on frozen features. Its paper's values; the encoder is in eval mode."""
+
+    learning_rate: float
+    scaling: Literal["linear", "none"] = "none"  # linear: the rate is for 256 images
+    optimizer: Literal["sgd", "lars", "larc", "adam"] = "sgd"
+    momentum: float = 0.9
+    nesterov: bool = False
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = 0.0
+    batch_size: int = 256
+    epochs: int = 100
+    schedule: Literal["cosine", "step", "constant"] = "cosine"
+    milestones: tuple[int, ...] = ()  # epochs
+    factor: float = 0.1
+    deviation: float = 0.01  # of the starting weights, normal; the bias starts at 0
+    views: ProbeViews | None = ProbeViews()
+
+
+SIMCLR_COLOUR = Jitter(0.8, 0.8, 0.8, 0.2, probability=0.8)
+
+PROTOCOLS: dict[str, ProbeProtocol] = {
+    "moco": ProbeProtocol(30.0, schedule="step", milestones=(60, 80)),  # He et al. 2020; spectral contrastive too
+    "simclr-cifar": ProbeProtocol(0.1, scaling="linear", nesterov=True, batch_size=512),
+    "swav": ProbeProtocol(0.3, weight_decay=1e-6),
+    "simsiam": ProbeProtocol(0.1, scaling="linear", optimizer="larc", batch_size=4096, epochs=90),
+    "random-walk": ProbeProtocol(0.1, schedule="step", milestones=(60, 80), views=ProbeViews(scale=(0.8, 1.0))),
+    "wang-isola": ProbeProtocol(
+        1e-3, optimizer="adam", betas=(0.5, 0.999), batch_size=128, schedule="step", milestones=(60, 80), factor=0.2
+    ),
+    "kernel-infonce": ProbeProtocol(0.3, weight_decay=1e-6, views=ProbeViews(jitter=SIMCLR_COLOUR, grey=0.2)),
+    "kernel-moco": ProbeProtocol(30.0, momentum=0.0, batch_size=512),
+}
+
+
+def find_protocol(name: str) -> ProbeProtocol:
+    if name in PROTOCOLS:
+        return PROTOCOLS[name]
+    close = get_close_matches(name.lower(), PROTOCOLS, n=1)
+    meant = f"; did you mean {close[0]}?" if close else ""
+    raise SettingError(f"a probe's protocol is one of {', '.join(PROTOCOLS)}; got {name!r}{meant}")
