@@ -2,29 +2,63 @@
 
 from __future__ import annotations
 
+from eigenview.evaluation.clustering import (
+    adjusted_rand_index,
+    cluster,
+    cluster_hits,
+    contingency,
+    normalised_mutual_information,
+)
 from eigenview.evaluation.features import PROJECTION, Features, extract
+from eigenview.evaluation.few_label import FewLabels, few_label_accuracy
 from eigenview.evaluation.knn import Neighbours, knn_predict, nearest
 from eigenview.evaluation.linear import LinearClassifier, Selection, fit_logistic, select_logistic
 from eigenview.evaluation.probe import FeatureRows, ProbeResult, ViewRows, train_probe
 from eigenview.evaluation.protocols import PROTOCOLS, ProbeProtocol, ProbeViews, find_protocol
+from eigenview.evaluation.retrieval import Retrieval, retrieve
+from eigenview.evaluation.scores import (
+    Compared,
+    Score,
+    bootstrap_interval,
+    compare,
+    load_scores,
+    mean_score,
+    save_score,
+)
 
 __all__ = [
     "PROJECTION",
     "PROTOCOLS",
+    "Compared",
     "FeatureRows",
     "Features",
+    "FewLabels",
     "LinearClassifier",
     "Neighbours",
     "ProbeProtocol",
     "ProbeResult",
     "ProbeViews",
+    "Retrieval",
+    "Score",
     "Selection",
     "ViewRows",
+    "adjusted_rand_index",
+    "bootstrap_interval",
+    "cluster",
+    "cluster_hits",
+    "compare",
+    "contingency",
     "extract",
+    "few_label_accuracy",
     "find_protocol",
     "fit_logistic",
     "knn_predict",
+    "load_scores",
+    "mean_score",
     "nearest",
+    "normalised_mutual_information",
+    "retrieve",
+    "save_score",
     "select_logistic",
     "train_probe",
 ]

@@ -1,0 +1,112 @@
+"""Stored scores: honest intervals, fair comparisons, and few labels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from sklearn.datasets import load_digits
+
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation import compare, few_label_accuracy, load_scores, mean_score, save_score
+from eigenview.evaluation.few_label import draw_labels
+from eigenview.evaluation.scores import mean_interval
+
+
+def score(items, subject="run", **changes):
+    settings = {"name": "knn", "metric": "accuracy", "protocol": {"k": 5}, "data": {"test": "abc"}, "subject": subject}
+    return mean_score(torch.as_tensor(items, dtype=torch.float64), **(settings | changes))
+
+
+def coin(chance, count=400, seed=0):
+    return (np.random.default_rng(seed).random(count) < chance).astype(float)
+
+
+def test_the_interval_is_that_of_a_proportion():
+    found = score(coin(0.8, 2000))
+    normal = 1.96 * np.sqrt(found.value * (1 - found.value) / 2000)
+    assert found.interval[0] == pytest.approx(found.value - normal, abs=0.004)
+    assert found.interval[1] == pytest.approx(found.value + normal, abs=0.004)
+
+
+def test_nearly_all_intervals_hold_the_truth():
+    held = [low <= 0.7 <= high for low, high in (score(coin(0.7, 300, seed)).interval for seed in range(60))]
+    assert sum(held) >= 53
+
+
+def test_draws_have_students_interval():
+    values = np.array([0.5, 0.6, 0.7, 0.65])
+    mean, low, high = mean_interval(values)
+    expected = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
+    assert (mean, low, high) == pytest.approx((values.mean(), *expected))
+
+
+def test_scores_come_back_from_disk_as_they_were(tmp_path):
+    first, second = score(coin(0.8)), score(coin(0.6), name="linear probe", protocol={"C": [0.1, 1.0]})
+    for one in (first, second, first):
+        save_score(one, tmp_path)
+    assert sorted(load_scores(tmp_path), key=lambda one: one.name) == [first, second]
+
+
+def test_a_score_changed_by_hand_is_refused(tmp_path):
+    file = save_score(score(coin(0.8)), tmp_path)
+    file.write_text(file.read_text().replace('"k": 5', '"k": 1'))
+    with pytest.raises(DataError, match="changed by hand"):
+        load_scores(tmp_path)
+    file.write_text("{}")
+    with pytest.raises(DataError, match="is not a score"):
+        load_scores(tmp_path)
+
+
+def test_pairing_is_mcnemars_exact_test():
+    a, b = coin(0.7), coin(0.75, seed=1)
+    found = compare(score(a), score(b, "other"))[1]
+    wins, losses = int((b > a).sum()), int((b < a).sum())
+    assert found.p_value == pytest.approx(stats.binomtest(wins, wins + losses).pvalue)
+    assert found.difference == pytest.approx(b.mean() - a.mean())
+    assert found.interval[0] < found.difference < found.interval[1]
+
+
+def test_continuous_items_are_paired_by_a_t_test():
+    random = np.random.default_rng(3)
+    a = random.random(200)
+    b = a + random.normal(0.01, 0.02, 200)
+    found = compare(score(a, metric="mse"), score(b, "other", metric="mse"))[1]
+    assert found.p_value == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-3)
+
+
+def test_equal_scores_do_not_differ():
+    assert compare(score(coin(0.7)), score(coin(0.7), "other"))[1].p_value == 1
+
+
+def test_protocols_and_data_are_never_mixed():
+    one = score(coin(0.7))
+    with pytest.raises(SettingError, match="different protocols cannot be compared: k is 5 and 20"):
+        compare(one, score(coin(0.7), "other", protocol={"k": 20}))
+    with pytest.raises(SettingError, match="different protocols"):
+        compare(one, score(coin(0.7), "other", metric="recall"))
+    with pytest.raises(SettingError, match="different data cannot be compared: run and other"):
+        compare(one, score(coin(0.7), "other", data={"test": "xyz"}))
+    with pytest.raises(SettingError, match="at least two scores; got 1"):
+        compare(one)
+    compare(one, replace(one, encoder="another", seed=3, subject="other"))
+
+
+def test_few_labels_are_drawn_evenly_and_improve_with_their_number():
+    images, labels = (torch.from_numpy(part) for part in load_digits(return_X_y=True))
+    train, test = (images[:1000] / 16, labels[:1000]), (images[1000:] / 16, labels[1000:])
+    few, more = (few_label_accuracy(*train, *test, per_class=count, draws=6) for count in (1, 10))
+    assert more.accuracy > few.accuracy + 0.1
+    assert few.interval[0] < few.accuracy < few.interval[1]
+    assert few.items.mean() == pytest.approx(few.accuracy)
+    assert few.draws == few_label_accuracy(*train, *test, per_class=1, draws=6).draws
+    chosen = draw_labels(labels, 4, seed=2)
+    assert labels[chosen].bincount().tolist() == [4] * 10
+    with pytest.raises(DataError, match=r"500 labels a class were asked for; class 0, 1, 2, 3, 4, … has fewer"):
+        few_label_accuracy(*train, *test, per_class=500)
+    kept = train[1] != 3
+    with pytest.raises(DataError, match="class 3 of the test labels never occur in training"):
+        few_label_accuracy(train[0][kept], train[1][kept], *test, per_class=2)
