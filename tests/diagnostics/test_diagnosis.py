@@ -129,6 +129,12 @@ def test_the_smallest_inputs_have_a_diagnosis(n: int, d: int):
     assert Diagnosis.from_json(found.to_json()) == found
 
 
+def test_few_sampled_rows_are_enough_for_a_diagnosis():
+    found = diagnose(*two_views(gaussian(50, 8), 0.1), sampling=Sampling(anchors=2, nodes=4)).figures
+    assert found.clusters is not None
+    assert (found.clusters.nodes, found.uniformity.anchors) == (4, 2)
+
+
 def test_json_comes_back_the_same():
     a, b = two_views(gaussian(300, 16), 0.4)
     usage = prototype_usage(torch.arange(300) % 7, 9)

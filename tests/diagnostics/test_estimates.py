@@ -8,7 +8,7 @@ import pytest
 import torch
 from scipy import stats
 
-from eigenview.diagnostics.estimates import Estimate, log_mean_of_sample, mean_of_sample, share_of_sample
+from eigenview.diagnostics.estimates import Estimate, log_mean_of_sample, mean_of_sample, mean_of_sets, share_of_sample
 
 
 def test_the_interval_of_a_mean_is_students_with_the_finite_population_correction():
@@ -53,6 +53,13 @@ def test_shares_hold_the_truth_as_often_as_they_say():
         found = share_of_sample(population[torch.randperm(400, generator=generator)[:80]], 400)
         held += found.low <= 0.09 <= found.high
     assert held >= 275  # 285 expected
+
+
+def test_the_mean_of_sets_has_students_interval_within_what_is_possible():
+    low, high = stats.t.interval(0.95, 2, loc=0.02, scale=0.01 / math.sqrt(3))
+    found = mean_of_sets([0.01, 0.02, 0.03], 100)
+    assert (found.low, found.high, found.anchors) == (pytest.approx(low), pytest.approx(high), 300)
+    assert mean_of_sets([0.01, 0.02, 0.03], 100, within=(0, 1)).low == 0
 
 
 def test_an_estimate_is_written_with_its_interval():

@@ -95,7 +95,7 @@ def connectivity(
     n, width = rows[0].n, len(rows) - 1 if neighbours is None else neighbours
     check_neighbours(width, n * len(rows))
     least = -math.inf if cosine is None else cosine
-    chosen = sampled_rows(n, -(-anchors // len(rows)), seed)
+    chosen = sampled_rows(n, max(2, -(-anchors // len(rows))), seed)  # images: each has an anchor in every view
     meets = torch.zeros(len(chosen), dtype=torch.bool)
     for place, view in enumerate(rows):
         found = nearest(view.unit_take(chosen), rows, width, own=chosen + place * n)

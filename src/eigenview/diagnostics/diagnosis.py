@@ -102,10 +102,10 @@ def diagnose(
 
 
 def _clusters(rows: Rows, sampling: Sampling) -> ClusterCount | None:
-    neighbours = min(sampling.neighbours, rows.n - 1)
-    if min(rows.n, sampling.nodes) < 3:
+    nodes = min(rows.n, sampling.nodes)
+    if nodes < 3:
         return None
-    return cluster_count(rows, neighbours=neighbours, nodes=sampling.nodes, seed=sampling.seed)
+    return cluster_count(rows, neighbours=min(sampling.neighbours, nodes - 1), nodes=sampling.nodes, seed=sampling.seed)
 
 
 def _views(first: Rows, second: Rows, sampling: Sampling) -> ViewFigures:

@@ -74,7 +74,10 @@ def share_of_sample(hits: Tensor, population: int) -> Estimate:
     return Estimate(share, low, 1.0 if share == 1 else middle + reach, count)
 
 
-def mean_of_sets(values: list[float], rows: int) -> Estimate:
-    """The mean of a figure over disjoint sets of ``rows`` rows each, with Student's interval across the sets."""
+def mean_of_sets(values: list[float], rows: int, *, within: tuple[float, float] = (-math.inf, math.inf)) -> Estimate:
+    """The mean of a figure over disjoint sets of ``rows`` rows each, with Student's interval across the sets.
+
+    ``within`` cuts the interval to the values that the figure can have.
+    """
     mean = mean_of_sample(torch.tensor(values, dtype=torch.float64), population=1 << 62)
-    return Estimate(mean.value, mean.low, mean.high, rows * len(values))
+    return Estimate(mean.value, max(mean.low, within[0]), min(mean.high, within[1]), rows * len(values))

@@ -111,10 +111,7 @@ def _table(figures: Figures) -> list[tuple[str, str]]:
         ("uniformity", f"{figures.uniformity}, floor {figures.floor:.4g}"),
         ("hubness", f"skewness {hubs.skewness}, anti-hubs {hubs.antihubs}, among {hubs.rows:,} rows"),
         ("near-duplicates", f"{figures.duplicates} of rows"),
-        (
-            "intrinsic dimension",
-            "none" if figures.intrinsic_dimension is None else f"{figures.intrinsic_dimension:.3g}",
-        ),
+        ("intrinsic dimension", "none" if inner is None else f"{inner:.3g}"),
     ]
 
 

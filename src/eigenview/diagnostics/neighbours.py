@@ -94,8 +94,8 @@ def hubness(embeddings: Embeddings, *, neighbours: int = 10, seed: int = 0) -> H
     rows = open_rows(embeddings, least=2)
     check_neighbours(neighbours, rows.n)
     if rows.n <= EXACT_ROWS:
-        skewness, antihubs = _occurrence(rows, neighbours)
-        return Hubness(Estimate.exact(skewness), Estimate.exact(antihubs), neighbours, rows.n)
+        exact = [Estimate.exact(figure) for figure in _occurrence(rows, neighbours)]
+        return Hubness(exact[0], exact[1], neighbours, rows.n)
     order = torch.randperm(rows.n, generator=torch.Generator().manual_seed(seed))
     sets = min(SETS, rows.n // SET_ROWS)
     size = min(SET_ROWS, rows.n // sets)
@@ -103,8 +103,9 @@ def hubness(embeddings: Embeddings, *, neighbours: int = 10, seed: int = 0) -> H
     for part in order[: sets * size].view(sets, size):
         chosen = rows.take(part.sort().values)
         found.append(_occurrence(Rows(chosen, size, rows.d, rows.dtype), neighbours))
-    skewness_of_sets, antihubs_of_sets = ([pair[place] for pair in found] for place in (0, 1))
-    return Hubness(mean_of_sets(skewness_of_sets, size), mean_of_sets(antihubs_of_sets, size), neighbours, size)
+    skewness = mean_of_sets([pair[0] for pair in found], size)
+    antihubs = mean_of_sets([pair[1] for pair in found], size, within=(0, 1))
+    return Hubness(skewness, antihubs, neighbours, size)
 
 
 def check_neighbours(neighbours: int, n: int) -> None:
