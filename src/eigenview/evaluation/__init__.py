@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eigenview.evaluation.baselines import RawPixels, untrained_like
 from eigenview.evaluation.clustering import (
     adjusted_rand_index,
     cluster,
@@ -9,6 +10,7 @@ from eigenview.evaluation.clustering import (
     contingency,
     normalised_mutual_information,
 )
+from eigenview.evaluation.evaluate import EVALUATIONS, Split, evaluate
 from eigenview.evaluation.features import PROJECTION, Features, extract
 from eigenview.evaluation.few_label import FewLabels, few_label_accuracy
 from eigenview.evaluation.knn import Neighbours, knn_predict, nearest
@@ -16,6 +18,7 @@ from eigenview.evaluation.linear import LinearClassifier, Selection, fit_logisti
 from eigenview.evaluation.probe import FeatureRows, ProbeResult, ViewRows, train_probe
 from eigenview.evaluation.protocols import PROTOCOLS, ProbeProtocol, ProbeViews, find_protocol
 from eigenview.evaluation.retrieval import Retrieval, retrieve
+from eigenview.evaluation.runs import EvaluatedRun, open_run
 from eigenview.evaluation.scores import (
     Compared,
     Score,
@@ -27,9 +30,11 @@ from eigenview.evaluation.scores import (
 )
 
 __all__ = [
+    "EVALUATIONS",
     "PROJECTION",
     "PROTOCOLS",
     "Compared",
+    "EvaluatedRun",
     "FeatureRows",
     "Features",
     "FewLabels",
@@ -38,9 +43,11 @@ __all__ = [
     "ProbeProtocol",
     "ProbeResult",
     "ProbeViews",
+    "RawPixels",
     "Retrieval",
     "Score",
     "Selection",
+    "Split",
     "ViewRows",
     "adjusted_rand_index",
     "bootstrap_interval",
@@ -48,6 +55,7 @@ __all__ = [
     "cluster_hits",
     "compare",
     "contingency",
+    "evaluate",
     "extract",
     "few_label_accuracy",
     "find_protocol",
@@ -57,8 +65,10 @@ __all__ = [
     "mean_score",
     "nearest",
     "normalised_mutual_information",
+    "open_run",
     "retrieve",
     "save_score",
     "select_logistic",
     "train_probe",
+    "untrained_like",
 ]

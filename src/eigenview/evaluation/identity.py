@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from eigenview.data import BatchSource, Source, UnreadableImage
 
@@ -47,6 +47,10 @@ def _file_digest(source: Source, index: int) -> bytes:
         return source.image(index).digest()
     except UnreadableImage as error:
         return f"unreadable {error.reason}\n".encode()
+
+
+def labels_identity(labels: Tensor) -> str:
+    return hashlib.sha256(labels.cpu().long().contiguous().numpy().data).hexdigest()[:DIGITS]
 
 
 def settings_identity(settings: Mapping[str, object]) -> str:

@@ -1,0 +1,89 @@
+"""A run as evaluation sees it: its folder's files, and nothing of what made them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+
+from eigenview.data import Source
+from eigenview.errors import DataError
+from eigenview.nn import Encoder, build_encoder, load_weights
+from eigenview.views import CentreView, Recipe, auto_recipe, centre_view, preset
+
+PREFIX = "encoder."  # of the encoder's tensors in a checkpoint
+
+
+@dataclass(frozen=True)
+class EvaluatedRun:
+    """The encoder of a run, in eval mode, and the view that fits how it was trained."""
+
+    folder: Path
+    encoder: Encoder
+    view: CentreView
+    config: Mapping[str, object]
+    channels: int
+
+    @property
+    def name(self) -> str:
+        return self.folder.name
+
+    def untrained(self, *, seed: int = 0) -> Encoder:
+        """The same encoder before training."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return _built(self.config, self.channels, self.view.size)
+
+
+def open_run(folder: str | Path, like: Source, *, checkpoint: str = "last") -> EvaluatedRun:
+    """Read ``config.json`` and ``checkpoints/CHECKPOINT/weights.safetensors`` of a run.
+
+    ``like`` is a source of the kind the run was trained on: where its views were chosen by the images ("auto"), their
+    shape decides here too.
+    """
+    folder = Path(folder)
+    config = _config(folder / "config.json")
+    channels = like.image(0).pixels().shape[2]
+    view = centre_view(_recipe(_part(config, "views"), like))
+    encoder = _built(config, channels, view.size)
+    load_weights(encoder, folder / "checkpoints" / checkpoint / "weights.safetensors", prefix=PREFIX)
+    return EvaluatedRun(folder, encoder.eval(), view, config, channels)
+
+
+def _config(file: Path) -> dict[str, object]:
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise DataError(f"cannot read {file}: {error}; is it a run directory?") from None
+    if not isinstance(content, dict):
+        raise DataError(f"{file} is not the settings of a run; is it a run directory?")
+    return content
+
+
+def _part(config: Mapping[str, object], name: str) -> dict[str, object]:
+    part = config.get(name)
+    if not isinstance(part, dict):
+        raise DataError(f"the run's config.json has no {name!r}; was it written by another version?")
+    return part
+
+
+def _built(config: Mapping[str, object], channels: int, size: int) -> Encoder:
+    chosen = _part(config, "encoder")
+    options = {name: chosen[name] for name in ("width", "stem", "normalization") if name in chosen}
+    return build_encoder(str(chosen.get("name")), channels=channels, image_size=size, **options)  # type: ignore[arg-type]
+
+
+def _recipe(views: Mapping[str, object], like: Source) -> Recipe:
+    """The run's recipe as far as an evaluation view needs it: size, statistics, interpolation."""
+    height, width, channels = like.image(0).pixels().shape
+    name = str(views.get("preset", "auto"))
+    recipe = auto_recipe(height, width, channels) if name == "auto" else preset(name)
+    if channels == 1 and len(recipe.mean) == 3:
+        recipe = replace(recipe, mean=recipe.mean[:1], std=recipe.std[:1])
+    crops, size = views.get("crops"), views.get("size")
+    if isinstance(crops, list) and crops:
+        size = crops[0]["size"]
+    return recipe if size is None else recipe.with_crops([replace(recipe.crops[0], size=int(str(size)))])
