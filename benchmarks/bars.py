@@ -26,7 +26,7 @@ class Bar:
         return self.value <= self.target if self.at_most else self.value >= self.target
 
     def __str__(self) -> str:
-        return f"bar {self.name} {self.value:.2f} {self.target:g} {'holds' if self.holds else 'falls short'}"
+        return f"bar {self.name} {self.value:.3g} {self.target:g} {'holds' if self.holds else 'falls short'}"
 
 
 def best_times(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:

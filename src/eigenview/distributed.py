@@ -11,13 +11,15 @@ of ``gather_rows``. One global sum must not feed another: each would bring its o
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from eigenview.errors import EigenviewError, NotFiniteError, ShapeError
+from eigenview.errors import DataError, EigenviewError, NotFiniteError, ShapeError
 
 Group = dist.ProcessGroup | None  # None: this process alone
 
@@ -98,8 +100,23 @@ def any_process(flag: bool, group: Group, device: torch.device) -> bool:
 
 def refuse_together(problem: EigenviewError | None, group: Group, device: torch.device) -> None:
     """Raise this process's problem, or say that another process has one, so that none waits for the others."""
-    if any_process(problem is not None, group, device):
-        raise problem or NotFiniteError("another process refused its rows; its message says why")
+    kind = 0 if problem is None else 2 if isinstance(problem, NotFiniteError) else 1
+    if group is not None and world_size(group) > 1:
+        kind = int(_all_reduce(torch.tensor(kind, device=device), dist.ReduceOp.MAX, group))
+    if kind:
+        message = "another process refused its rows; its message says why"
+        raise problem or (NotFiniteError(message) if kind == 2 else DataError(message))
+
+
+@contextmanager
+def refusing_together(group: Group, device: torch.device) -> Iterator[None]:
+    """Checks of this process's own input, before any collective: what one process refuses, all refuse."""
+    problem = None
+    try:
+        yield
+    except EigenviewError as found:
+        problem = found
+    refuse_together(problem, group, device)
 
 
 def _dtype_code(dtype: torch.dtype) -> int:

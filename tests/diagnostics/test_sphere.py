@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 import torch
 
-from eigenview.diagnostics import alignment, mean_cosine, tolerance, uniformity, uniformity_floor
+from eigenview.diagnostics import alignment, mean_cosine, tolerance, uniformity
 from eigenview.diagnostics.sphere import unrelated_alignment
 from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.graph.sphere import uniformity_floor
 from eigenview.losses import hypersphere
 from tests.diagnostics.clouds import cosines_by_loops, gaussian, rotated
 
@@ -46,7 +47,6 @@ def test_the_figures_equal_the_losses_of_the_same_name():
     a, b = gaussian(700, 10), gaussian(700, 10, seed=1)
     assert alignment(a, b) == pytest.approx(float(hypersphere.alignment(a, b)))
     assert uniformity(a).value == pytest.approx(float(hypersphere.uniformity(a)))
-    assert uniformity_floor(10, t=1.3) == pytest.approx(hypersphere.uniformity_floor(10, t=1.3))
 
 
 def test_sampled_uniformity_covers_the_exact_one_in_most_seeds():

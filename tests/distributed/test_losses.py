@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eigenview import losses
-from eigenview.errors import DataError, ShapeError
+from eigenview.errors import EigenviewError
 from eigenview.graph.coupling import Coupling
 from eigenview.graph.kernels import Cosine, Exponential, Gaussian, InnerProduct, Laplacian, concat
 from eigenview.graph.targets import crops, from_graph, from_labels
@@ -181,21 +181,72 @@ def test_w_processes_equal_one(name, label, single, several):
     assert total == pytest.approx(temperature.item(), abs=1e-10)
 
 
-def refusals(rank: int, group) -> list[str]:
-    seen = []
-    rows = torch.randn(3, 4, generator=torch.Generator().manual_seed(rank))
-    for spoil in (lambda: rows.clone().index_fill_(0, torch.tensor([1]), torch.nan), lambda: rows[:, :3]):
-        mine = spoil() if rank == 1 else rows
+def spoiled(rows: torch.Tensor, group) -> dict:
+    """Calls with something wrong in them, for one process alone to make."""
+    nan = rows.clone().index_fill_(0, torch.tensor([1]), torch.nan)
+    codes, labels = rows.softmax(1), torch.zeros(3, dtype=torch.long)
+    walk = Coupling(Cosine(0.1))
+    return {
+        "NaN": lambda: losses.info_nce(nan, rows, group=group),
+        "another width": lambda: losses.info_nce(rows[:, :3], rows[:, :3], group=group),
+        "unequal views": lambda: losses.info_nce(rows, rows[:2], group=group),
+        "unequal alignment": lambda: losses.alignment(rows, rows[:2], group=group),
+        "no rows": lambda: losses.info_nce(rows[:0], rows[:0], group=group),
+        "integers": lambda: losses.info_nce(rows.long(), rows.long(), group=group),
+        "own negatives": lambda: losses.info_nce(rows, rows, negatives=rows[None, None], group=group),
+        "labels' length": lambda: losses.supervised_contrastive(rows, labels=labels[:2], group=group),
+        "labels' kind": lambda: losses.supervised_contrastive(rows, labels=labels.float(), group=group),
+        "captions": lambda: losses.clip(rows, rows[:2], group=group),
+        "ids": lambda: losses.clip(rows, rows, image_ids=labels[:2], text_ids=labels, group=group),
+        "keys": lambda: losses.momentum_contrast(rows, rows[:2], QUEUE[:, :4].float(), group=group),
+        "codes": lambda: losses.swapped_assignment([rows, rows], [2 * codes], group=group),
+        "codes' shape": lambda: losses.swapped_assignment([rows, rows], [codes[:2]], group=group),
+        "clusters": lambda: losses.cluster_assignment([rows], labels + 9, group=group),
+        "graph": lambda: walk(rows, target=from_graph(torch.ones(3, 3)), group=group),
+    }
+
+
+def sound(rows: torch.Tensor, group) -> dict:
+    """The same calls as they should be, for the others."""
+    codes, labels = rows.softmax(1), torch.zeros(3, dtype=torch.long)
+    pair = lambda: losses.info_nce(rows, rows, group=group)  # noqa: E731
+    clip = lambda: losses.clip(rows, rows, image_ids=labels, text_ids=labels, group=group)  # noqa: E731
+    swav = lambda: losses.swapped_assignment([rows, rows], [codes], group=group)  # noqa: E731
+    supervised = lambda: losses.supervised_contrastive(rows, labels=labels, group=group)  # noqa: E731
+    calls = dict.fromkeys(("NaN", "another width", "unequal views", "no rows", "integers"), pair)
+    return calls | {
+        "unequal alignment": lambda: losses.alignment(rows, rows, group=group),
+        "own negatives": lambda: losses.info_nce(rows, rows, negatives=rows[:, None], group=group),
+        "labels' length": supervised,
+        "labels' kind": supervised,
+        "captions": lambda: losses.clip(rows, rows, group=group),
+        "ids": clip,
+        "keys": lambda: losses.momentum_contrast(rows, rows, QUEUE[:, :4].float(), group=group),
+        "codes": swav,
+        "codes' shape": swav,
+        "clusters": lambda: losses.cluster_assignment([rows], labels, group=group),
+        "graph": lambda: Coupling(Cosine(0.1))(rows, target=from_graph(torch.ones(3, 6)), group=group),
+    }
+
+
+def refusals(rank: int, group) -> dict[str, str]:
+    rows = torch.rand(3, 4, generator=torch.Generator().manual_seed(rank)) + 0.1
+    seen = {}
+    for name, call in (spoiled(rows, group) if rank == 1 else sound(rows, group)).items():
         try:
-            losses.info_nce(mine, mine, group=group)
-        except (DataError, ShapeError) as error:
-            seen.append(f"{type(error).__name__}: {error}")
+            call()
+            seen[name] = "accepted"
+        except EigenviewError as error:
+            seen[name] = f"{type(error).__name__}: {error}"
     return seen
 
 
-def test_all_processes_refuse_together_what_one_cannot_use():
+def test_what_one_process_refuses_all_refuse():
     first, second = run_processes(2, refusals)
-    assert first[0] == "NotFiniteError: another process refused its rows; its message says why"
-    assert second[0].startswith("NotFiniteError: anchors must be finite; NaN or Inf in 2 of 6 rows")
-    assert "every process needs rows of one shape and dtype; got [[4], [3]]" in first[1]
-    assert "every process needs rows of one shape and dtype; got [[4], [3]]" in second[1]
+    assert first.keys() == second.keys()
+    assert [name for name in first if "accepted" in (first[name], second[name])] == []
+    assert first["NaN"] == "NotFiniteError: another process refused its rows; its message says why"
+    assert second["NaN"].startswith("NotFiniteError: anchors must be finite; NaN or Inf in 1 of 6 rows")
+    assert first["labels' length"] == "DataError: another process refused its rows; its message says why"
+    assert "got [[4], [3]]" in first["another width"]
+    assert "got [[4], [3]]" in second["another width"]

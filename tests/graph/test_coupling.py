@@ -157,7 +157,105 @@ def test_a_given_graph_equals_loops(form, prior, divergence):
     )
     spec = Coupling(Gaussian(0.3), prior=prior, divergence=divergence, normalize=False, reduction="sum", block_size=4)
     given = weights if form == "dense" else weights.to_sparse_coo()
+    if form == "dense" and divergence != "cross_entropy":  # its n × n positives would have to be listed
+        with pytest.raises(SettingError, match="give the graph as a sparse tensor"):
+            spec(z, target=from_graph(given))
+        return
     assert_same(spec(z, target=from_graph(given)), expected, [z])
+
+
+@pytest.mark.parametrize("kernel", [Cosine(0.3), Laplacian(0.5)], ids=repr)
+def test_an_asymmetric_graphs_negatives_equal_loops(kernel):
+    z = embeddings(6, seed=20)
+    weights = torch.zeros(6, 6, dtype=torch.float64)
+    weights[[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]] = 1.0  # a ring with a direction
+    formulas = {
+        Cosine(0.3): lambda x, y: (x * y).sum() / 0.3,
+        Laplacian(0.5): lambda x, y: -oracle.distance(x, y) / 0.5,
+    }
+    rows = oracle.unit(z)
+    log_k = [[formulas[kernel](rows[i], rows[j]) if i != j else None for j in range(6)] for i in range(6)]
+    expected = oracle.coupling(log_k, weights, oracle.all_but_self(6) & (weights == 0), prior="out_degree")
+    spec = Coupling(kernel, partition="negatives", block_size=2)
+    assert_same(spec(z, target=from_graph(weights.to_sparse_coo())), expected, [z])
+
+
+def test_a_kernel_that_is_not_symmetric_says_so():
+    class OneWay(kernels.Kernel):
+        is_symmetric = False
+
+        def log_similarity(self, geometry):
+            first = geometry.a[:, 0]
+            return geometry.inner + (first if geometry.paired else first[:, None])
+
+    z = embeddings(6, seed=21)
+    expected = oracle.coupling(
+        oracle.similarities(lambda x, y: (x * y).sum() + x[0], z, z),
+        oracle.same_item([0, 1, 2] * 2),
+        oracle.all_but_self(6),
+        prior="edges",
+    )
+    spec = Coupling(OneWay(), prior="edges", normalize=False, block_size=2)
+    assert_same(spec(z, target=two_views(3)), expected, [z])
+    assert not (OneWay() + Gaussian(1.0)).is_symmetric
+
+
+@pytest.mark.parametrize("form", ["dense", "sparse"])
+def test_self_edges_of_a_graph_are_ignored(form):
+    z = embeddings(5, seed=22)
+    weights = torch.rand(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    without = weights.clone().fill_diagonal_(0)
+    given = [part if form == "dense" else part.to_sparse_coo() for part in (weights, without)]
+    with_self, alone = (Coupling(Cosine(0.5))(z, target=from_graph(part)) for part in given)
+    torch.testing.assert_close(with_self, alone, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("apart", [0.1, 0.03, 0.01])
+@pytest.mark.parametrize(
+    "kernel", [Laplacian(0.1), kernels.Exponential(0.5, 0.1), Gaussian(0.05), Cauchy(0.01)], ids=repr
+)
+def test_float32_gradients_stay_right_when_positives_are_close(kernel, apart):
+    """Near the optimum pull and push of the positive almost cancel: rounding must not be what is left."""
+    generator = torch.Generator().manual_seed(0)
+    a = torch.nn.functional.normalize(torch.randn(128, 32, dtype=torch.float64, generator=generator), dim=1)
+    b = a + apart / 32**0.5 * torch.randn(128, 32, dtype=torch.float64, generator=generator)
+    found = {}
+    for dtype in (torch.float32, torch.float64):
+        z = torch.cat([a, b]).float().to(dtype).requires_grad_()
+        (found[dtype],) = torch.autograd.grad(Coupling(kernel)(z, target=two_views(128)), z)
+    error = (found[torch.float32].double() - found[torch.float64]).norm() / found[torch.float64].norm()
+    assert error < 1e-3
+
+
+@pytest.mark.parametrize("name", oracle.KERNELS)
+@pytest.mark.parametrize("size", [1e-3, 1e2, 1e3])
+def test_duplicates_of_any_size_are_finite_in_float32(name, size):
+    kernel = eval(oracle.KERNELS[name][0], vars(kernels))
+    rows = size * torch.randn(20, 16, generator=torch.Generator().manual_seed(1))
+    z = rows.repeat(2, 1).requires_grad_()
+    loss = Coupling(kernel, normalize=False)(z, target=two_views(20))
+    (gradient,) = torch.autograd.grad(loss, z)
+    assert loss.isfinite()
+    assert gradient.isfinite().all()
+    exact = Coupling(kernel, normalize=False)(rows.double().repeat(2, 1), target=two_views(20)).item()
+    assert loss.item() == pytest.approx(exact, rel=1e-4, abs=1e-3)
+
+
+@pytest.mark.parametrize("size", [1e-30, 1e-13, 1e25])
+def test_the_sphere_is_reached_from_any_distance(size):
+    z = embeddings(8, seed=23).detach().float()
+    near = Coupling(Cosine(0.1))(z, target=two_views(4))
+    far = Coupling(Cosine(0.1))(size * z, target=two_views(4))
+    torch.testing.assert_close(far, near, rtol=1e-4, atol=1e-4)
+
+
+def test_a_temperature_that_training_made_negative_is_refused():
+    temperature = learnable(0.5)
+    spec = Coupling(Gaussian(temperature))
+    with torch.no_grad():
+        temperature.fill_(-0.1)
+    with pytest.raises(SettingError, match=r"temperature must be positive and finite; got -0\.1"):
+        spec(torch.randn(4, 3, generator=torch.Generator().manual_seed(0)), target=two_views(2))
 
 
 def test_learnable_settings_receive_the_loops_gradient():
@@ -320,6 +418,12 @@ def test_an_illegal_coupling_is_refused(make, error, message):
         (torch.ones(4), {"target": two_views(2)}, ShapeError, r"must be \(n, d\) embeddings; got shape \(4,\)"),
         (torch.ones(4, 3).long(), {"target": two_views(2)}, ShapeError, "floating point; got torch.int64"),
         (torch.ones(4, 3), {"target": two_views(3)}, ShapeError, "6 ids for 4 anchors"),
+        (
+            torch.ones(4, 3),
+            {"target": from_captions(torch.arange(4), torch.arange(4))},
+            ShapeError,
+            "ids and embeddings come for the same sides; both sides have ids",
+        ),
         (torch.ones(4, 3), {"target": from_graph(torch.ones(4, 5))}, ShapeError, r"\(4, 4\); got \(4, 5\)"),
         (torch.ones(4, 3), {"target": two_views(2), "extra": torch.ones(2, 5)}, ShapeError, "one width d"),
         (torch.ones(4, 3), {"target": two_views(2), "extra": torch.ones(2, 3).double()}, ShapeError, "one dtype"),

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from eigenview import losses
+from eigenview.errors import SettingError
 from eigenview.graph.kernels import Gaussian, Laplacian, concat
 
 N, D, K = 16, 8, 31
@@ -118,7 +119,8 @@ def test_closed_forms():
 
 
 @pytest.mark.parametrize(
-    ("dimension", "t", "floor"), [(2, 2, -1.5750), (3, 2, -2.0798), (128, 2, -3.9375), (128, 3, -5.8595)]
+    ("dimension", "t", "floor"),
+    [(2, 2, -1.5750), (3, 2, -2.0798), (128, 2, -3.9375), (128, 3, -5.8595), (2048, 2, -3.9961)],
 )
 def test_the_uniformity_floor_has_its_known_values(dimension, t, floor):
     assert losses.uniformity_floor(dimension, t=t) == pytest.approx(floor, abs=5e-5)
@@ -143,6 +145,6 @@ def test_equally_spaced_points_on_the_circle_almost_reach_the_finite_bound():
     assert losses.uniformity_floor(128, items=20) == -math.inf
 
 
-def test_the_floor_refuses_a_line():
-    with pytest.raises(losses.hypersphere.SettingError, match="dimension >= 2"):
-        losses.uniformity_floor(1)
+def test_the_floor_refuses_what_is_no_sphere():
+    with pytest.raises(SettingError, match="dimension >= 1"):
+        losses.uniformity_floor(0)

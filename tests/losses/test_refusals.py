@@ -99,11 +99,11 @@ def test_every_temperature_is_finite(temperature):
             SettingError,
             "temperature must be positive and finite; got -0.1",
         ),
-        (
-            lambda: losses.info_nce(A[:1], B[:1], positive_in_denominator=False),
-            DataError,
-            "every anchor needs a candidate",
-        ),
+        (lambda: losses.info_nce(A[:1], B[:1]), ShapeError, "at least 2 items; got 1"),
+        (lambda: losses.clip(A[:1], B[:1]), ShapeError, "at least 2 images; got 1"),
+        (lambda: losses.siglip(A[:1], B[:1]), ShapeError, "at least 2 images; got 1"),
+        (lambda: losses.info_nce(A, B, negatives=A[:, None], temperature=-1), SettingError, "must be positive"),
+        (lambda: losses.momentum_align_uniform(A, B, A, align_weight=-1), SettingError, "weights not negative"),
         (lambda: losses.info_nce(A, B, A, negatives=A), ShapeError, "two views, an anchor and its positive; got 3"),
         (lambda: losses.info_nce(A, B, negatives=A[None]), ShapeError, r"\(n, m, d\) with n = 4; got \(1, 4, 6\)"),
         (lambda: losses.uniformity(A[:1]), ShapeError, "at least 2 embeddings; got 1"),
@@ -176,6 +176,30 @@ def test_wrong_settings_and_sizes(call, error, message):
 
 def test_the_value_check_can_be_turned_off():
     assert losses.info_nce(NAN, B, check_values=False).isnan()
+
+
+def test_every_module_with_a_kernel_trains_it():
+    for module in (
+        losses.RandomWalkLaplacian(kernel=Gaussian(learnable(0.3))),
+        losses.MomentumContrast(kernel=Gaussian(learnable(0.3))),
+    ):
+        views = (A, B, A) if isinstance(module, losses.MomentumContrast) else (A, B)
+        module(*views).backward()
+        (parameter,) = module.parameters()
+        assert parameter.grad != 0
+
+
+def test_half_precision_queries_meet_full_precision_queues():
+    query, key = A.bfloat16(), B.bfloat16()
+    for loss in (losses.momentum_contrast(query, key, A), losses.momentum_align_uniform(query, key, A)):
+        assert loss.dtype == torch.float32
+
+
+def test_autocast_does_not_reach_inside_any_loss():
+    for name, loss in TWO_VIEWS.items():
+        plain = loss(A, B)
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert loss(A, B).item() == plain.item(), name
 
 
 def test_modules_hold_what_they_learn():

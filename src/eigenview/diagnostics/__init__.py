@@ -9,7 +9,7 @@ from eigenview.diagnostics.estimates import Estimate
 from eigenview.diagnostics.figures import Diagnosis, Figures, Finding
 from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
 from eigenview.diagnostics.spectrum import effective_rank, singular_values, spectrum
-from eigenview.diagnostics.sphere import alignment, mean_cosine, tolerance, uniformity, uniformity_floor
+from eigenview.diagnostics.sphere import alignment, mean_cosine, tolerance, uniformity
 from eigenview.diagnostics.verdict import THRESHOLDS, Thresholds, judge
 
 __all__ = [
@@ -37,5 +37,4 @@ __all__ = [
     "spectrum",
     "tolerance",
     "uniformity",
-    "uniformity_floor",
 ]

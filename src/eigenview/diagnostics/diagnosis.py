@@ -19,11 +19,11 @@ from eigenview.diagnostics.sphere import (
     mean_cosine,
     tolerance,
     uniformity,
-    uniformity_floor,
     unrelated_alignment,
 )
 from eigenview.diagnostics.verdict import THRESHOLDS, Thresholds, judge
 from eigenview.errors import SettingError
+from eigenview.graph.sphere import uniformity_floor
 
 SHOWN_PAIRS = 20  # near-duplicates a diagnosis names
 

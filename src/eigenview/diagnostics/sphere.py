@@ -59,22 +59,6 @@ def uniformity(embeddings: Embeddings, *, t: float = 2.0, anchors: int = ANCHORS
     return log_mean_of_sample(log_sums - 2 * t - math.log(rows.n - 1), rows.n)
 
 
-def uniformity_floor(dimension: int, *, t: float = 2.0) -> float:
-    """The uniformity of the uniform distribution, the smallest there is: log ₀F₁(; d/2; t²) − 2t.
-
-    ₀F₁(; b; z) = Σ_k z^k / (k!·b(b+1)…(b+k−1)): positive terms, summed by their logarithms, so that any d and t do.
-    """
-    _check_t(t)
-    if dimension < 1:
-        raise SettingError(f"the floor needs a dimension of at least 1; got {dimension}")
-    half = dimension / 2
-    terms = [
-        2 * k * math.log(t) - math.lgamma(k + 1) - math.lgamma(half + k) + math.lgamma(half)
-        for k in range(math.ceil(4 * t) + 64)  # terms fall by more than 1/4 each from k = 2t on
-    ]
-    return float(torch.logsumexp(torch.tensor(terms, dtype=torch.float64), dim=0)) - 2 * t
-
-
 def mean_cosine(embeddings: Embeddings) -> float:
     """The mean cosine of distinct rows, (‖Σu‖² − n)/(n(n−1)): 1 when collapsed, about 0 when spread. Exact, linear."""
     rows = open_rows(embeddings, least=2)

@@ -17,13 +17,14 @@ class Mask:
     """Which edges count. By default all; ``excluded`` (row, column) leaves edges out; ``same`` keeps only those whose
     (row ids, column ids) agree, ``different`` only those whose ids differ.
 
-    Must be symmetric where anchors are their own candidates. With ``same``, sorted ids make most blocks empty and
-    those are never visited.
+    ``is_symmetric``: where (i, j) counts, (j, i) does; otherwise say so. With ``same``, sorted ids make most blocks
+    empty and those are never visited.
     """
 
     excluded: tuple[Tensor, Tensor] | None = None
     same: tuple[Tensor, Tensor] | None = None
     different: tuple[Tensor, Tensor] | None = None
+    is_symmetric: bool = True
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from eigenview.distributed import Group, refuse_together
-from eigenview.errors import DataError, EigenviewError, NotFiniteError, ShapeError
+from eigenview.errors import DataError, NotFiniteError, ShapeError
 from eigenview.graph.eager import eager
 from eigenview.graph.geometry import at_least_float32
 
@@ -16,31 +15,24 @@ from eigenview.graph.geometry import at_least_float32
 def prepared(embeddings: Tensor, *, normalize: bool) -> Tensor:
     """At least float32, and on the unit sphere if asked."""
     embeddings = at_least_float32(embeddings)
-    return torch.nn.functional.normalize(embeddings, dim=1) if normalize else embeddings
+    if not normalize:
+        return embeddings
+    largest = embeddings.detach().abs().amax(dim=1, keepdim=True)  # first to size 1: no square over- or underflows
+    return torch.nn.functional.normalize(embeddings / largest.where(largest > 0, 1), dim=1)
 
 
 @eager
-def check_embeddings(
-    embeddings: Mapping[str, Tensor], *, normalize: bool, check_values: bool = True, group: Group = None
-) -> None:
-    """Refuse what no objective can use. Costs one pass over the embeddings; ``check_values=False`` skips that pass.
-
-    Across processes all refuse together: one that stopped alone would leave the others waiting.
-    """
-    problem: EigenviewError | None = None
-    try:
-        _check_shapes(embeddings)
-        if check_values:
-            for name, rows in embeddings.items():
-                _check_values(name, rows.detach(), normalize=normalize)
-    except EigenviewError as found:
-        problem = found
-    refuse_together(problem, group, next(iter(embeddings.values())).device)
+def check_embeddings(embeddings: Mapping[str, Tensor], *, normalize: bool, check_values: bool = True) -> None:
+    """Refuse what no objective can use. Costs one pass over the embeddings; ``check_values=False`` skips that pass."""
+    _check_shapes(embeddings)
+    if check_values:
+        for name, rows in embeddings.items():
+            _check_values(name, rows.detach(), normalize=normalize)
 
 
-def check_enough_rows(rows: int) -> None:
-    if rows < 2:
-        raise ShapeError(f"a contrast needs at least 2 embeddings; got {rows}")
+def check_enough(count: int, what: str = "embeddings") -> None:
+    if count < 2:
+        raise ShapeError(f"a contrast needs at least 2 {what}; got {count}")
 
 
 def check_same_shape(embeddings: Mapping[str, Tensor]) -> None:
@@ -69,11 +61,9 @@ def _check_shapes(embeddings: Mapping[str, Tensor]) -> None:
 
 
 def _check_values(name: str, rows: Tensor, *, normalize: bool) -> None:
-    size = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64 if rows.dtype == torch.float64 else torch.float32)
+    size = rows.abs().amax(dim=1)
     if not bool(size.isfinite().all()):
-        finite = rows.isfinite().all(dim=1)
-        if not bool(finite.all()):
-            raise NotFiniteError(f"{name} must be finite; NaN or Inf in {_listed(~finite)}")
+        raise NotFiniteError(f"{name} must be finite; NaN or Inf in {_listed(~size.isfinite())}")
     if normalize and not bool((size > 0).all()):
         raise DataError(f"{name} must be non-zero to be put on the sphere; zero in {_listed(size == 0)}")
 

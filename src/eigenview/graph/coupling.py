@@ -7,22 +7,32 @@ exact, and the same on any number of processes (:mod:`eigenview.distributed`).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
 
-from eigenview.distributed import Group, gather_rows, max_over_processes, row_counts, row_offset, sum_over_processes
+from eigenview.distributed import (
+    Group,
+    gather_rows,
+    max_over_processes,
+    refusing_together,
+    row_counts,
+    row_offset,
+    sum_over_processes,
+)
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.graph.blocks import Mask
-from eigenview.graph.checks import check_embeddings, check_enough_rows, prepared
+from eigenview.graph.checks import check_embeddings, check_enough, prepared
 from eigenview.graph.eager import eager
 from eigenview.graph.edges import Graph
 from eigenview.graph.kernels import Kernel
 from eigenview.graph.targets import (
     PARTITION_SETS,
     DenseWeights,
+    Edges,
     EqualIds,
     PartitionSet,
     Positives,
@@ -142,6 +152,7 @@ class _Bound:
     graph: Graph
     positives: Positives
     mask: Mask
+    are_positives_apart: bool  # left out of the streamed sum and added from the list
     group: Group
 
     @classmethod
@@ -154,15 +165,20 @@ class _Bound:
         extra: Tensor | None,
         group: Group,
     ) -> _Bound:
-        given = {"anchors": anchors, "candidates": candidates, "extra candidates": extra}
-        present = {name: rows for name, rows in given.items() if rows is not None}
-        check_embeddings(present, normalize=spec.normalize, check_values=spec.check_values, group=group)
-        _check_extra(spec.partition, extra)
         own = anchors if candidates is None else candidates
+        with refusing_together(group, anchors.device):
+            given = {"anchors": anchors, "candidates": candidates, "extra candidates": extra}
+            present = {name: rows for name, rows in given.items() if rows is not None}
+            check_embeddings(present, normalize=spec.normalize, check_values=spec.check_values)
+            spec.kernel.check()
+            _check_extra(spec.partition, extra)
+            _check_sides(spec.partition, anchors, candidates)
+            _check_target(target, anchors, candidates)
         counts = row_counts(own, group)
-        if candidates is None and spec.partition in ("others", "negatives", "same_view"):
-            check_enough_rows(sum(counts))
-        _check_target(target, anchors, own, sum(counts))
+        with refusing_together(group, anchors.device):
+            if candidates is None and spec.partition in ("others", "negatives", "same_view"):
+                check_enough(sum(counts))
+            _check_columns(target, anchors, sum(counts))
 
         a = prepared(anchors, normalize=spec.normalize)
         y = None if candidates is None else prepared(candidates, normalize=spec.normalize)
@@ -185,7 +201,8 @@ class _Bound:
             column_ids = gather_rows(mine, group, counts=counts)
         positives = positive_edges(target, column_ids, self_column, a.dtype)
         mask = _partition_mask(spec.partition, target, positives, self_column, counts, group)
-        return cls(spec, graph, positives, mask, group)
+        are_apart = isinstance(positives, Edges) and spec.partition in ("others", "all")
+        return cls(spec, graph, positives, mask, are_apart, group)
 
     def terms(self) -> Terms:
         pull, row_weight = self.graph.weighted_rows(self.positives)
@@ -213,26 +230,27 @@ class _Bound:
         return sum_over_processes(rows.sum(), self.group) / self._scale(row_weight)
 
     def doubled(self) -> _Bound:
-        return _Bound(self.spec, self.graph.squared(), self.positives, self.mask, self.group)
+        return replace(self, graph=self.graph.squared())
 
     def _over_partition(self, reduction: Literal["log_sum", "softplus_sum"]) -> Tensor:
-        """(n,) log Σ k or Σ log(1+k) over each anchor's partition set."""
+        """(n,) log Σ k or Σ log(1+k) over each anchor's partition set.
+
+        Listed positives enter with the very log k that pulls them: taken from a matrix product they would differ by
+        its rounding, and close to the optimum, where pull and push cancel, that difference would be the gradient.
+        """
         parts = []
-        if self.spec.partition == "positives_and_extra":
-            parts.append(self.graph.rows_over_positives(self.positives, reduction))
-        elif self.spec.partition != "extra":
+        if self.spec.partition not in ("extra", "positives_and_extra"):
             parts.append(self.graph.rows(reduction, self.mask))
+        if self.are_positives_apart or self.spec.partition == "positives_and_extra":
+            parts.append(self.graph.rows_over_positives(self.positives, reduction))
         if self.graph.extra is not None:
             parts.append(self.graph.rows_over_extra(reduction))
         if reduction == "softplus_sum":
             return sum(parts[1:], parts[0])
-        total = parts[0] if len(parts) == 1 else torch.logaddexp(parts[0], parts[1])
-        if self.spec.check_values and bool((total == -torch.inf).any()):
-            lonely = int((total == -torch.inf).sum())
-            raise DataError(
-                f"every anchor needs a candidate in its partition set ({PARTITION_SETS[self.spec.partition]}); "
-                f"{lonely} of {len(total)} anchors have none"
-            )
+        total = reduce(torch.logaddexp, parts)
+        if self.spec.check_values:
+            with refusing_together(self.group, total.device):
+                _check_company(total.detach(), self.spec.partition)
         return total
 
     def log_partition_of_all(self) -> Tensor:
@@ -261,16 +279,17 @@ def _partition_mask(
         if views is None or self_column is None:
             raise SettingError("partition same_view needs a target that knows its views: two_views(...) or crops(...)")
         return Mask(excluded=own, same=(views, gather_rows(views, group, counts=counts)))
-    if partition != "negatives":
-        return Mask(excluded=own)
     if isinstance(positives, DenseWeights):
-        raise SettingError("partition negatives needs listed positives: give the graph as a sparse tensor")
+        if partition == "negatives":
+            raise SettingError("partition negatives needs listed positives: give the graph as a sparse tensor")
+        return Mask(excluded=own)
     if isinstance(positives, EqualIds):
-        return Mask(excluded=own, different=(positives.row_ids, positives.column_ids))
+        ids = (positives.row_ids, positives.column_ids)
+        return Mask(excluded=own, different=ids if partition == "negatives" else None)
     row, column = positives.row, positives.column
     if own is not None:
         row, column = torch.cat([own[0], row]), torch.cat([own[1], column])
-    return Mask(excluded=(row, column))
+    return Mask(excluded=(row, column), is_symmetric=isinstance(target, SameItem))
 
 
 def _check_extra(partition: PartitionSet, extra: Tensor | None) -> None:
@@ -278,15 +297,40 @@ def _check_extra(partition: PartitionSet, extra: Tensor | None) -> None:
         raise ShapeError(f"partition {partition} needs extra candidates (a queue); got none")
 
 
-def _check_target(target: Target, anchors: Tensor, candidates: Tensor, columns: int) -> None:
-    if isinstance(target, SameItem):
-        ids = target.ids if target.candidate_ids is None else target.candidate_ids
-        if len(target.ids) != len(anchors) or len(ids) != len(candidates):
-            raise ShapeError(
-                f"a target needs one id per embedding; got {len(target.ids)} ids for {len(anchors)} anchors "
-                f"and {len(ids)} for {len(candidates)} candidates"
-            )
-    elif tuple(target.weights.shape) != (len(anchors), columns):
+def _check_company(log_partition: Tensor, partition: PartitionSet) -> None:
+    lonely = int((log_partition == -torch.inf).sum())
+    if lonely:
+        raise DataError(
+            f"every anchor needs a candidate in its partition set ({PARTITION_SETS[partition]}); "
+            f"{lonely} of {len(log_partition)} anchors have none"
+        )
+
+
+def _check_sides(partition: PartitionSet, anchors: Tensor, candidates: Tensor | None) -> None:
+    if candidates is anchors and partition in ("others", "negatives", "same_view"):
+        raise SettingError(
+            f"partition {partition} leaves oneself out, but two sides know no oneself: give anchors that are their own "
+            "candidates once, without candidates"
+        )
+
+
+def _check_target(target: Target, anchors: Tensor, candidates: Tensor | None) -> None:
+    if not isinstance(target, SameItem):
+        return
+    if (target.candidate_ids is None) != (candidates is None):
+        which = "only the anchors have" if target.candidate_ids is None else "both sides have"
+        raise ShapeError(f"ids and embeddings come for the same sides; {which} ids: see two_views and from_captions")
+    ids, own = (target.ids, anchors) if candidates is None else (target.candidate_ids, candidates)
+    assert ids is not None
+    if len(target.ids) != len(anchors) or len(ids) != len(own):
+        raise ShapeError(
+            f"a target needs one id per embedding; got {len(target.ids)} ids for {len(anchors)} anchors "
+            f"and {len(ids)} for {len(own)} candidates"
+        )
+
+
+def _check_columns(target: Target, anchors: Tensor, columns: int) -> None:
+    if not isinstance(target, SameItem) and tuple(target.weights.shape) != (len(anchors), columns):
         raise ShapeError(
             f"a target graph needs shape (anchors, candidates) = {(len(anchors), columns)}; "
             f"got {tuple(target.weights.shape)}"

@@ -10,7 +10,7 @@ from torch import Tensor
 from eigenview.errors import SettingError
 from eigenview.graph.blocks import Mask
 from eigenview.graph.kernels import InnerProduct, Kernel, Product, Scalar
-from eigenview.graph.streaming import Reduction, edge_similarities, reduce_rows
+from eigenview.graph.streaming import Reduction, edge_similarities, reduce_rows, softplus
 from eigenview.graph.targets import DenseWeights, Edges, EqualIds, Positives
 
 
@@ -115,7 +115,7 @@ class Graph:
             return found + self.bias if reduction == "log_sum" else found
         similarities = self.along(positives)
         if reduction == "softplus_sum":
-            return self._added(positives, torch.nn.functional.softplus(similarities))
+            return self._added(positives, softplus(similarities))
         highest = torch.full_like(self.anchors[:, 0], -torch.inf).detach()
         highest = highest.scatter_reduce(0, positives.row, similarities.detach(), "amax")
         shift = highest.nan_to_num(neginf=0.0)
@@ -169,10 +169,9 @@ class Graph:
 
 
 def _listed(positives: Edges | DenseWeights) -> Edges:
-    if isinstance(positives, Edges):
-        return positives
-    row, column = torch.nonzero(positives.weights, as_tuple=True)
-    return Edges(row, column, positives.weights[row, column])
+    if isinstance(positives, DenseWeights):
+        raise SettingError("this divergence needs listed positives: give the graph as a sparse tensor")
+    return positives
 
 
 def _with_ones(embeddings: Tensor) -> Tensor:

@@ -26,22 +26,37 @@ class Geometry:
 
     @cached_property
     def inner(self) -> Tensor:
-        return (self.a * self.y).sum(dim=1) if self.paired else self.a @ self.y.T
+        with torch.autocast(self.a.device.type, enabled=False):
+            return (self.a * self.y).sum(dim=1) if self.paired else self.a @ self.y.T
 
     @cached_property
     def squared_distance(self) -> Tensor:
         """‖a−y‖², one matrix product for all pairs: [−2a, ‖a‖², 1]·[y, 1, ‖y‖²].
 
         Seen from the first anchor, so that nearly collapsed embeddings keep their digits. Rounding leaves an error of
-        a few units in the last place of ‖a−a₀‖², so an entry that should be zero can be slightly off, even negative.
+        a few units in the last place of ‖a−a₀‖² (see :attr:`floor`); row by row there is none.
         """
         if self.paired:
             return (self.a - self.y).square().sum(dim=1)
-        origin = self.a[:1].detach()
-        a, y = self.a - origin, self.y - origin
+        a, y = self._from_first
         left = torch.cat([-2 * a, a.square().sum(1, keepdim=True), a.new_ones(len(a), 1)], dim=1)
         right = torch.cat([y, y.new_ones(len(y), 1), y.square().sum(1, keepdim=True)], dim=1)
-        return left @ right.T
+        with torch.autocast(a.device.type, enabled=False):
+            return (left @ right.T).clamp_min(0)
+
+    @cached_property
+    def _from_first(self) -> tuple[Tensor, Tensor]:
+        origin = self.a[:1].detach()
+        return self.a - origin, self.y - origin
+
+    @cached_property
+    def floor(self) -> float:
+        """The squared distance below which rounding rules: 16 units in the last place of the largest ‖·−a₀‖²."""
+        limits = torch.finfo(self.a.dtype)
+        if self.paired:
+            return limits.eps**2
+        largest = max(float(rows.detach().square().sum(dim=1).max()) for rows in self._from_first)
+        return max(16 * limits.eps * largest, limits.eps**2)
 
     @cached_property
     def on_sphere(self) -> Geometry:
@@ -57,11 +72,12 @@ class Geometry:
         return first, Geometry(self.a[:, width // 2 :], self.y[:, width // 2 :], paired=self.paired)
 
 
-def distance_power(squared: Tensor, gamma: float) -> Tensor:
-    """‖·‖^gamma from ‖·‖², with finite slope at zero (see ``kernels.Exponential``)."""
+def distance_power(squared: Tensor, gamma: float, *, floor: float | None = None) -> Tensor:
+    """‖·‖^gamma from ‖·‖²; below ‖·‖² = ``floor`` a parabola, so that the slope is finite (``kernels.Exponential``)."""
     if gamma == 2:
         return squared
-    power: Tensor = _DistancePower.apply(squared, gamma)  # type: ignore[no-untyped-call]
+    least = torch.finfo(squared.dtype).eps ** 2 if floor is None else floor
+    power: Tensor = _DistancePower.apply(squared, gamma, least)  # type: ignore[no-untyped-call]
     return power
 
 
@@ -69,8 +85,7 @@ class _DistancePower(torch.autograd.Function):
     """r · max(r, floor)^(γ/2−1), in few passes over the block."""
 
     @staticmethod
-    def forward(ctx: Any, squared: Tensor, gamma: float) -> Tensor:
-        floor = 16 * torch.finfo(squared.dtype).eps
+    def forward(ctx: Any, squared: Tensor, gamma: float, floor: float) -> Tensor:
         slope = squared.clamp_min(floor)
         if gamma == 1:
             slope.rsqrt_()
@@ -85,10 +100,10 @@ class _DistancePower(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None]:
         squared, slope = ctx.saved_tensors
         beyond = (squared > ctx.floor).to(slope.dtype)
-        return torch.addcmul(slope, slope, beyond, value=ctx.gamma / 2 - 1) * gradient, None
+        return torch.addcmul(slope, slope, beyond, value=ctx.gamma / 2 - 1) * gradient, None, None
 
 
 def at_least_float32(embeddings: Tensor) -> Tensor:

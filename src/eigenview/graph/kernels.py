@@ -38,7 +38,12 @@ class InnerForm(NamedTuple):
 
 
 class Kernel(ABC):
-    """A log-similarity. A kernel of your own needs one method, :meth:`log_similarity`, differentiable in torch."""
+    """A log-similarity. A kernel of your own needs one method, :meth:`log_similarity`, differentiable in torch.
+
+    If its k(a, y) differs from k(y, a), set ``is_symmetric = False``: half of the blocks are otherwise left out.
+    """
+
+    is_symmetric: bool = True
 
     @abstractmethod
     def log_similarity(self, geometry: Geometry) -> Tensor:
@@ -51,6 +56,10 @@ class Kernel(ABC):
     def tensors(self) -> tuple[Tensor, ...]:
         """The settings that carry gradient, each once. A kernel of your own with such settings overrides this."""
         return ()
+
+    def check(self) -> None:
+        """Refuse settings outside their range: learnable ones may have moved since the kernel was made."""
+        return
 
     def __call__(self, a: Tensor, y: Tensor) -> Tensor:
         return self.log_similarity(Geometry(a, y))
@@ -72,6 +81,14 @@ class Kernel(ABC):
 
 @dataclass(frozen=True, repr=False)
 class _Elementary(Kernel):
+    def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
+        for field in fields(self):
+            if field.name != "bias":
+                _require_positive(field.name, getattr(self, field.name))
+
     def tensors(self) -> tuple[Tensor, ...]:
         return _distinct(getattr(self, field.name) for field in fields(self))
 
@@ -86,9 +103,6 @@ class InnerProduct(_Elementary):
 
     temperature: Scalar = 1.0
     bias: Scalar = 0.0
-
-    def __post_init__(self) -> None:
-        _require_positive("temperature", self.temperature)
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
         return geometry.inner / self.temperature + self.bias
@@ -117,9 +131,6 @@ class Gaussian(_Elementary):
 
     temperature: Scalar = 0.5
 
-    def __post_init__(self) -> None:
-        _require_positive("temperature", self.temperature)
-
     @classmethod
     def of_authors(cls, temperature: float) -> Gaussian:
         """exp(−‖a−y‖²/τ), as Tan et al. write and code it."""
@@ -136,20 +147,21 @@ class Gaussian(_Elementary):
 class Exponential(_Elementary):
     """log k = −‖a−y‖^gamma / temperature, gamma in (0, 2].
 
-    The slope of ‖·‖^gamma is infinite at 0 for gamma < 1 (and has a kink at 1). Below ‖a−y‖² = 16 machine epsilons,
-    where rounding rules anyway, the power is continued as a parabola: zero at zero, gradients finite everywhere.
+    The slope of ‖·‖^gamma is infinite at 0 for gamma < 1 (and has a kink at 1). Where rounding rules anyway
+    (``Geometry.floor``) the power is continued as a parabola: zero at zero, gradients finite everywhere.
     """
 
     gamma: float = 0.5
     temperature: Scalar = 1.0
 
-    def __post_init__(self) -> None:
+    def check(self) -> None:
         if not 0 < self.gamma <= 2:
             raise SettingError(f"an exponential kernel needs gamma in (0, 2]; got {self.gamma}")
-        _require_positive("temperature", self.temperature)
+        super().check()
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
-        return distance_power(geometry.squared_distance, self.gamma) * (-1 / self.temperature)
+        power = distance_power(geometry.squared_distance, self.gamma, floor=geometry.floor)
+        return power * (-1 / self.temperature)
 
     def inner_form(self, *, unit: bool) -> InnerForm | None:
         return Gaussian(self.temperature / 2).inner_form(unit=unit) if self.gamma == 2 else None
@@ -161,11 +173,8 @@ class Laplacian(_Elementary):
 
     temperature: Scalar = 1.0
 
-    def __post_init__(self) -> None:
-        _require_positive("temperature", self.temperature)
-
     def log_similarity(self, geometry: Geometry) -> Tensor:
-        return distance_power(geometry.squared_distance, 1.0) * (-1 / self.temperature)
+        return distance_power(geometry.squared_distance, 1.0, floor=geometry.floor) * (-1 / self.temperature)
 
 
 @dataclass(frozen=True, repr=False)
@@ -174,10 +183,6 @@ class StudentT(_Elementary):
 
     degrees: float = 1.0
     temperature: Scalar = 1.0
-
-    def __post_init__(self) -> None:
-        _require_positive("degrees", self.degrees)
-        _require_positive("temperature", self.temperature)
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
         spread = geometry.squared_distance / (self.degrees * self.temperature)
@@ -189,9 +194,6 @@ class Cauchy(_Elementary):
     """k = 1 / (1 + ‖a−y‖² / temperature): Student-t with one degree, t-SNE's kernel."""
 
     temperature: Scalar = 1.0
-
-    def __post_init__(self) -> None:
-        _require_positive("temperature", self.temperature)
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
         return -torch.log1p(geometry.squared_distance / self.temperature)
@@ -205,7 +207,15 @@ class Scaled(Kernel):
     kernel: Kernel
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
         _require_positive("a kernel's weight", self.weight)
+        self.kernel.check()
+
+    @property
+    def is_symmetric(self) -> bool:  # type: ignore[override]
+        return self.kernel.is_symmetric
 
     @property
     def _log_weight(self) -> Scalar:
@@ -228,6 +238,14 @@ class Scaled(Kernel):
 @dataclass(frozen=True, repr=False)
 class _Composite(Kernel):
     kernels: tuple[Kernel, ...]
+
+    def check(self) -> None:
+        for kernel in self.kernels:
+            kernel.check()
+
+    @property
+    def is_symmetric(self) -> bool:  # type: ignore[override]
+        return all(kernel.is_symmetric for kernel in self.kernels)
 
     def tensors(self) -> tuple[Tensor, ...]:
         return _distinct(tensor for kernel in self.kernels for tensor in kernel.tensors())
@@ -289,7 +307,7 @@ def _terms(kernel: Kernel, kind: type[_Composite]) -> tuple[Kernel, ...]:
 
 
 def _require_positive(name: str, value: Scalar) -> None:
-    if isinstance(value, Tensor) and value.numel() != 1:
+    if isinstance(value, Tensor) and value.ndim != 0:
         raise SettingError(f"{name} must be one number; got a tensor of shape {tuple(value.shape)}")
     number = value.item() if isinstance(value, Tensor) else float(value)
     if not 0 < number < float("inf"):

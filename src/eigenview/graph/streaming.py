@@ -58,6 +58,11 @@ def edge_similarities(
     return result
 
 
+def softplus(values: Tensor) -> Tensor:
+    """log(1 + e^x), exact in float64 too: torch's own takes x for it from 20 on."""
+    return torch.nn.functional.softplus(values, threshold=50.0)
+
+
 def default_block_size(device: torch.device) -> int:
     """512 × 512 floats stay in a core's cache; an accelerator wants larger pieces to be busy."""
     return 512 if device.type == "cpu" else 4096
@@ -82,7 +87,8 @@ class _ReduceRows(torch.autograd.Function):
         similarities = Similarities(task.kernel, anchors, candidates)
         result = None
         with torch.autocast(anchors.device.type, enabled=False):
-            if candidates is None and task.weights is None:
+            is_symmetric = task.mask.is_symmetric and task.kernel.is_symmetric
+            if candidates is None and task.weights is None and is_symmetric:
                 task = replace(task, shift=_common_shift(task, anchors))
                 result = _symmetric_rows(task, similarities)
             if result is None:
@@ -174,7 +180,7 @@ def _edge_values(task: _Task, blocks: Blocks, block: Block, similarities: Tensor
         return blocks.fill(similarities, block, 0.0)
     blocks.fill(similarities, block, -torch.inf)
     if task.reduction == "softplus_sum":
-        return torch.nn.functional.softplus(similarities)
+        return softplus(similarities)
     return similarities.sub_(task.shift or 0.0).exp_()
 
 

@@ -40,7 +40,8 @@ class SameItem:
 @dataclass(frozen=True)
 class WeightedGraph:
     """Positive as a given graph says: ``weights`` (n, m), dense or sparse COO, non-negative; columns are the
-    candidates of all processes. Rows are divided by their sum unless ``as_indicators``; an empty row has no say."""
+    candidates of all processes. Self-edges are ignored. Rows are divided by their sum unless ``as_indicators``; an
+    empty row has no say."""
 
     weights: Tensor
     as_indicators: bool = False
@@ -138,7 +139,7 @@ def positive_edges(
     """The target over all candidates. ``column_ids`` (m,) for :class:`SameItem`; ``self_column`` (n,) where each
     anchor stands among the candidates, None if it does not."""
     if isinstance(target, WeightedGraph):
-        return _graph_edges(target, dtype)
+        return _graph_edges(target, self_column, dtype)
     assert column_ids is not None
     ordered, order = torch.sort(column_ids, stable=True)
     start = torch.searchsorted(ordered, target.ids)
@@ -158,12 +159,16 @@ def positive_edges(
     return Edges(row, column, weight[row])
 
 
-def _graph_edges(target: WeightedGraph, dtype: torch.dtype) -> Edges | DenseWeights:
+def _graph_edges(target: WeightedGraph, self_column: Tensor | None, dtype: torch.dtype) -> Edges | DenseWeights:
     weights = target.weights.to(dtype)
     if weights.layout == torch.strided:
+        if self_column is not None:
+            weights = weights.scatter(1, self_column[:, None], 0)
         total = weights.sum(dim=1, keepdim=True)
         return DenseWeights(weights if target.as_indicators else weights / total.where(total > 0, 1))
     (row, column), value = weights.indices(), weights.values()
+    if self_column is not None:
+        value = value * (column != self_column[row])
     if not target.as_indicators:
         total = value.new_zeros(weights.shape[0]).index_add_(0, row, value)
         value = value / total.where(total > 0, 1)[row]

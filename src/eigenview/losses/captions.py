@@ -7,10 +7,12 @@ import math
 import torch
 from torch import Tensor, nn
 
-from eigenview.distributed import Group, row_counts, row_offset
+from eigenview.distributed import Group, refusing_together, row_counts, row_offset
 from eigenview.errors import ShapeError
+from eigenview.graph.checks import check_embeddings, check_enough
 from eigenview.graph.coupling import Coupling
 from eigenview.graph.kernels import Cosine, Scalar
+from eigenview.graph.streaming import softplus
 from eigenview.graph.targets import SameItem, from_captions
 
 
@@ -51,7 +53,8 @@ def siglip(
 ) -> Tensor:
     """−(1/n) Σ_ij log σ(± (cos_ij/τ + b)), + where image i and text j match: every edge by itself.
 
-    Shapes and ids as :func:`clip`. Chance (constant embeddings, s = 1/τ + b): softplus(−s) + (n−1)·softplus(s).
+    Shapes and ids as :func:`clip`; n counts the images that have a caption in the batch. Chance (constant embeddings,
+    s = 1/τ + b): softplus(−s) + (n−1)·softplus(s).
     """
     forth, _ = _targets(image, text, image_ids, text_ids, group, as_indicators=True)
     coupling = Coupling(
@@ -63,14 +66,20 @@ def siglip(
 def _targets(
     image: Tensor, text: Tensor, image_ids: Tensor | None, text_ids: Tensor | None, group: Group, *, as_indicators: bool
 ) -> tuple[SameItem, SameItem]:
-    if (image_ids is None) != (text_ids is None):
-        raise ShapeError("image_ids and text_ids come together; got only one of them")
-    if image_ids is None or text_ids is None:
-        if len(image) != len(text):
+    with refusing_together(group, image.device):
+        if (image_ids is None) != (text_ids is None):
+            raise ShapeError("image_ids and text_ids come together; got only one of them")
+        if image_ids is None and len(image) != len(text):
             raise ShapeError(
                 f"without ids, image and text must match row by row; got {tuple(image.shape)} and {tuple(text.shape)}"
             )
-        offset = row_offset(row_counts(image, group), group)
+        check_embeddings({"image": image, "text": text}, normalize=False, check_values=False)
+        if image_ids is not None and text_ids is not None:
+            from_captions(image_ids, text_ids)  # refuses what are no ids
+    counts = row_counts(image, group)
+    check_enough(sum(counts), "images")
+    if image_ids is None or text_ids is None:
+        offset = row_offset(counts, group)
         image_ids = text_ids = torch.arange(offset, offset + len(image), device=image.device)
     forth = from_captions(image_ids, text_ids, as_indicators=as_indicators)
     return forth, from_captions(text_ids, image_ids, as_indicators=as_indicators)
@@ -136,5 +145,5 @@ class SigLIP(nn.Module):
 
     def chance_level(self, items: int) -> float:
         logit = self.log_scale.detach().double().exp() + self.bias.detach().double()
-        soft = nn.functional.softplus
+        soft = softplus
         return float(soft(-logit) + (items - 1) * soft(logit))

@@ -9,13 +9,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from eigenview.distributed import Group, row_counts, row_offset
+from eigenview.distributed import Group, refusing_together, row_counts, row_offset
 from eigenview.errors import SettingError, ShapeError
 from eigenview.graph.checks import check_embeddings, check_same_shape, prepared
 from eigenview.graph.coupling import Coupling
 from eigenview.graph.kernels import Concat, Cosine, Gaussian, Kernel, Scalar, Scaled, Sum
 from eigenview.graph.targets import from_captions, from_labels
-from eigenview.losses.views import couple_views, mean_over_items, named
+from eigenview.losses.views import couple_views, mean_over_items, named, prepare_views
 
 SumForm = Literal["kernel-sum", "loss-sum"]
 
@@ -61,31 +61,40 @@ def _with_given_negatives(
     check_values: bool,
     group: Group,
 ) -> Tensor:
-    if len(views) != 2:
-        raise ShapeError(f"given negatives go with two views, an anchor and its positive; got {len(views)} views")
-    check_same_shape(named(views))
+    kernel = Cosine(temperature)
+    with refusing_together(group, negatives.device):
+        if len(views) != 2:
+            raise ShapeError(f"given negatives go with two views, an anchor and its positive; got {len(views)} views")
+        check_same_shape(named(views))
+        if negatives.ndim != 2:
+            _check_own_negatives(views, negatives, normalize=normalize, check_values=check_values)
     anchor, positive = views
     if negatives.ndim == 2:
         offset = row_offset(row_counts(anchor, group), group)
         ids = torch.arange(offset, offset + len(anchor), device=anchor.device)
         coupling = Coupling(
-            Cosine(temperature),
+            kernel,
             partition="positives_and_extra" if positive_in_denominator else "extra",
             normalize=normalize,
             check_values=check_values,
         )
         return coupling(anchor, positive, target=from_captions(ids, ids), extra=negatives, group=group)
-    if negatives.ndim != 3 or len(negatives) != len(anchor) or negatives.shape[1] == 0:
-        raise ShapeError(f"negatives must be (m, d) or (n, m, d) with n = {len(anchor)}; got {tuple(negatives.shape)}")
-    flat = {**named(views), "negatives": negatives.flatten(0, 1)}
-    check_embeddings(flat, normalize=normalize, check_values=check_values, group=group)
     a, p = (prepared(view, normalize=normalize) for view in views)
-    others = prepared(flat["negatives"], normalize=normalize).view(negatives.shape)
-    logits = torch.einsum("nd,nmd->nm", a, others) / temperature
+    others = prepared(negatives.flatten(0, 1), normalize=normalize).view(negatives.shape)
+    with torch.autocast(a.device.type, enabled=False):
+        logits = torch.einsum("nd,nmd->nm", a, others) / temperature
     own = (a * p).sum(dim=1) / temperature
     if positive_in_denominator:
         logits = torch.cat([own[:, None], logits], dim=1)
     return mean_over_items(logits.logsumexp(dim=1) - own, group)
+
+
+def _check_own_negatives(views: tuple[Tensor, ...], negatives: Tensor, *, normalize: bool, check_values: bool) -> None:
+    items = len(views[0])
+    if negatives.ndim != 3 or len(negatives) != items or negatives.shape[1] == 0:
+        raise ShapeError(f"negatives must be (m, d) or (n, m, d) with n = {items}; got {tuple(negatives.shape)}")
+    flat = {**named(views), "negatives": negatives.flatten(0, 1)}
+    check_embeddings(flat, normalize=normalize, check_values=check_values)
 
 
 def kernel_info_nce(
@@ -109,9 +118,7 @@ def kernel_info_nce(
         return couple_views(coupling, views, group)
     if form != "loss-sum":
         raise SettingError(f"form must be kernel-sum or loss-sum; got {form!r}")
-    check_same_shape(named(views))
-    check_embeddings(named(views), normalize=normalize, check_values=check_values, group=group)
-    rows = [prepared(view, normalize=normalize) for view in views]
+    rows, _ = prepare_views(views, normalize=normalize, check_values=check_values, group=group)
     total = torch.zeros((), dtype=rows[0].dtype, device=rows[0].device)
     for weight, part, columns in summands(kernel, rows[0].shape[1]):
         is_whole = columns == slice(None)
@@ -149,13 +156,21 @@ def supervised_contrastive(
     ``views``: one or more (n, d); ``labels`` (n,) integers, the same for every view. The positives' mean stands outside
     the logarithm (L_out of the paper). Chance: ln(V·n − 1). Khosla et al., 2020.
     """
-    if not views:
-        raise ShapeError("supervised_contrastive needs at least one view of (n, d); got none")
-    check_same_shape({f"view {number}": view for number, view in enumerate(views)})
-    if labels.ndim != 1 or len(labels) != len(views[0]):
-        raise ShapeError(f"labels must be ({len(views[0])},), one per item; got shape {tuple(labels.shape)}")
+    with refusing_together(group, labels.device):
+        if not views:
+            raise ShapeError("supervised_contrastive needs at least one view of (n, d); got none")
+        check_same_shape({f"view {number}": view for number, view in enumerate(views)})
+        if labels.ndim != 1 or len(labels) != len(views[0]):
+            raise ShapeError(f"labels must be ({len(views[0])},), one per item; got shape {tuple(labels.shape)}")
+        target = from_labels(labels.repeat(len(views)))
     coupling = Coupling(Cosine(temperature), normalize=normalize, check_values=check_values)
-    return coupling(torch.cat(views), target=from_labels(labels.repeat(len(views))), group=group)
+    return coupling(torch.cat(views), target=target, group=group)
+
+
+def learnable_settings(kernel: Kernel | None) -> nn.ParameterList:
+    """A kernel's learnable settings, for a module to train, move and save. They are set in place: a
+    ``load_state_dict(assign=True)`` would part them from the kernel."""
+    return nn.ParameterList(t for t in (kernel.tensors() if kernel else ()) if isinstance(t, nn.Parameter))
 
 
 class InfoNCE(nn.Module):
@@ -197,7 +212,7 @@ class KernelInfoNCE(nn.Module):
     ) -> None:
         super().__init__()
         self.kernel = Gaussian(0.1) if kernel is None else kernel
-        self.settings = nn.ParameterList(t for t in self.kernel.tensors() if isinstance(t, nn.Parameter))
+        self.settings = learnable_settings(self.kernel)
         self.form, self.normalize, self.group = form, normalize, group
 
     def forward(self, *views: Tensor) -> Tensor:

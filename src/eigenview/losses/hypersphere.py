@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 import torch
-from scipy.special import ive
 from torch import Tensor, nn
 
 from eigenview.distributed import Group, row_counts
@@ -13,8 +12,11 @@ from eigenview.errors import SettingError
 from eigenview.graph.coupling import log_partition
 from eigenview.graph.geometry import distance_power
 from eigenview.graph.kernels import Gaussian, Kernel
+from eigenview.graph.sphere import uniformity_floor
 from eigenview.losses.contrastive import info_nce
 from eigenview.losses.views import mean_over_items, pairs_of, prepare_views
+
+__all__ = ["AlignUniform", "align_uniform", "alignment", "uniformity", "uniformity_floor"]
 
 
 def alignment(
@@ -51,22 +53,6 @@ def uniformity(
     total = log_partition(embeddings, potential, normalize=normalize, check_values=check_values, group=group)
     n = sum(row_counts(embeddings, group))
     return total - math.log(n) - math.log(n - 1)
-
-
-def uniformity_floor(dimension: int, *, t: float = 2.0, items: int | None = None) -> float:
-    """The smallest uniformity in ``dimension``: F = log ₀F₁(; d/2; t²) − 2t, reached by the uniform distribution.
-
-    With ``items``: the bound for that many points, log((n·e^F − 1)/(n − 1)), −inf where it says nothing.
-    """
-    if dimension < 2 or not t > 0:
-        raise SettingError(f"the floor needs dimension >= 2 and t > 0; got {dimension} and {t}")
-    order = dimension / 2 - 1
-    # ₀F₁(; d/2; t²) = Γ(d/2) t^(1−d/2) I_{d/2−1}(2t); ive carries e^(−2t) already
-    floor = math.lgamma(dimension / 2) - order * math.log(t) + math.log(ive(order, 2 * t))
-    if items is None:
-        return floor
-    excess = items * math.exp(floor) - 1
-    return math.log(excess / (items - 1)) if excess > 0 else -math.inf
 
 
 def align_uniform(

@@ -8,13 +8,15 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from eigenview.distributed import Group, row_counts, row_offset
+from eigenview.distributed import Group, refusing_together, row_counts, row_offset
 from eigenview.errors import SettingError
 from eigenview.graph.checks import check_embeddings, check_same_shape, prepared
 from eigenview.graph.coupling import Coupling, log_partition, log_sum_over_all
+from eigenview.graph.geometry import at_least_float32
 from eigenview.graph.kernels import Cosine, Gaussian, Kernel, Scalar
 from eigenview.graph.streaming import reduce_rows
 from eigenview.graph.targets import from_captions
+from eigenview.losses.contrastive import learnable_settings
 from eigenview.losses.views import mean_over_items
 
 Denominator = Literal["key_and_queue", "queue"]
@@ -41,7 +43,10 @@ def momentum_contrast(
     """
     if denominator not in ("key_and_queue", "queue"):
         raise SettingError(f"denominator must be key_and_queue or queue; got {denominator!r}")
-    check_same_shape({"query": query, "key": key})
+    query, key, queue = (at_least_float32(rows) for rows in (query, key.detach(), queue.detach()))
+    with refusing_together(group, query.device):
+        check_same_shape({"query": query, "key": key})
+        check_embeddings({"query": query, "key": key}, normalize=False, check_values=False)
     offset = row_offset(row_counts(query, group), group)
     ids = torch.arange(offset, offset + len(query), device=query.device)
     coupling = Coupling(
@@ -50,7 +55,7 @@ def momentum_contrast(
         normalize=normalize,
         check_values=check_values,
     )
-    return coupling(query, key.detach(), target=from_captions(ids, ids), extra=queue.detach(), group=group)
+    return coupling(query, key, target=from_captions(ids, ids), extra=queue, group=group)
 
 
 def momentum_align_uniform(
@@ -72,12 +77,14 @@ def momentum_align_uniform(
     Wang & Isola's MoCo variant: shapes and gradients as :func:`momentum_contrast`; their defaults 3·align(2) +
     1·unif(3). Chance (constant embeddings and queue): 0.
     """
-    if not t > 0:
-        raise SettingError(f"t must be positive; got {t}")
-    check_same_shape({"query": query, "key": key})
-    given = {"query": query, "key": key, "queue": queue}
-    check_embeddings(given, normalize=normalize, check_values=check_values, group=group)
-    q, k, bank = (prepared(rows, normalize=normalize) for rows in (query, key.detach(), queue.detach()))
+    if not t > 0 or not min(align_weight, uniform_weight) >= 0:
+        raise SettingError(f"t must be positive and weights not negative; got {t}, {align_weight}, {uniform_weight}")
+    given = {"query": query, "key": key.detach(), "queue": queue.detach()}
+    given = {name: at_least_float32(rows) for name, rows in given.items()}
+    with refusing_together(group, query.device):
+        check_same_shape({"query": query, "key": key})
+        check_embeddings(given, normalize=normalize, check_values=check_values)
+    q, k, bank = (prepared(rows, normalize=normalize) for rows in given.values())
     potential = Gaussian(1 / (2 * t))
     items = sum(row_counts(q, group))
     push, pairs = log_sum_over_all(reduce_rows(q, bank, potential), group), float(items * len(bank))
@@ -102,6 +109,7 @@ class MomentumContrast(nn.Module):
     ) -> None:
         super().__init__()
         self.temperature, self.kernel, self.denominator = temperature, kernel, denominator
+        self.settings = learnable_settings(kernel)
         self.normalize, self.group = normalize, group
 
     def forward(self, query: Tensor, key: Tensor, queue: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from eigenview.distributed import Group, sum_over_processes
+from eigenview.distributed import Group, refusing_together, sum_over_processes
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.graph.checks import check_embeddings, check_same_shape
 from eigenview.losses.views import mean_over_items
@@ -37,10 +37,12 @@ def swapped_assignment(
         raise SettingError(f"form must be averaged or summed; got {form!r}")
     if not 1 <= len(codes) <= len(scores) or len(scores) < 2:
         raise ShapeError(f"codes belong to the first crops of two or more; got {len(codes)} codes, {len(scores)} crops")
-    log_q = _log_probabilities(scores, temperature, check_values, group)
-    check_same_shape({"scores": scores[0], **{f"codes {i}": code for i, code in enumerate(codes)}})
-    if check_values:
-        _check_codes(codes)
+    with refusing_together(group, scores[0].device):
+        _check_scores(scores, temperature, check_values)
+        check_same_shape({"scores": scores[0], **{f"codes {i}": code for i, code in enumerate(codes)}})
+        if check_values:
+            _check_codes(codes)
+    log_q = _log_probabilities(scores, temperature)
     terms = [
         mean_over_items(-(code.detach().to(rows.dtype) * rows).sum(dim=1), group)
         for i, code in enumerate(codes)
@@ -67,32 +69,44 @@ def cluster_assignment(
     """
     if not scores:
         raise ShapeError("cluster_assignment needs the scores of at least one crop; got none")
-    log_q = torch.stack(_log_probabilities(scores, temperature, check_values, group)).mean(dim=0)
+    with refusing_together(group, scores[0].device):
+        _check_scores(scores, temperature, check_values)
+        _check_assignment(assignment, scores[0], check_values)
+    log_q = torch.stack(_log_probabilities(scores, temperature)).mean(dim=0)
     if assignment.ndim == 2:
-        check_same_shape({"scores": scores[0], "assignment": assignment})
         return mean_over_items(-(assignment.detach().to(log_q.dtype) * log_q).sum(dim=1), group)
-    if assignment.ndim != 1 or len(assignment) != len(log_q) or assignment.dtype.is_floating_point:
-        raise ShapeError(
-            f"an assignment needs one integer per item, ({len(log_q)},); "
-            f"got {assignment.dtype} of shape {tuple(assignment.shape)}"
-        )
     known = assignment != IGNORED
-    if check_values and bool(((assignment < 0) & known).any() | (assignment >= log_q.shape[1]).any()):
-        raise DataError(
-            f"assignments must lie in [0, {log_q.shape[1]}) or be {IGNORED}; "
-            f"got {int(assignment.min())} to {int(assignment.max())}"
-        )
     count = sum_over_processes(known.sum(), group)
     picked = log_q.gather(1, assignment.clamp_min(0)[:, None])[:, 0]
     return -sum_over_processes((picked * known).sum(), group) / count.clamp_min(1)
 
 
-def _log_probabilities(scores: Sequence[Tensor], temperature: float, check_values: bool, group: Group) -> list[Tensor]:
-    if not temperature > 0:
+def _check_scores(scores: Sequence[Tensor], temperature: float, check_values: bool) -> None:
+    if not 0 < temperature < math.inf:
         raise SettingError(f"temperature must be positive and finite; got {temperature}")
     crops = {f"scores of crop {number}": rows for number, rows in enumerate(scores)}
     check_same_shape(crops)
-    check_embeddings(crops, normalize=False, check_values=check_values, group=group)
+    check_embeddings(crops, normalize=False, check_values=check_values)
+
+
+def _check_assignment(assignment: Tensor, scores: Tensor, check_values: bool) -> None:
+    items, prototypes = scores.shape
+    if assignment.ndim == 2:
+        check_same_shape({"scores": scores, "assignment": assignment})
+        return
+    if assignment.ndim != 1 or len(assignment) != items or assignment.dtype.is_floating_point:
+        raise ShapeError(
+            f"an assignment needs one integer per item, ({items},); "
+            f"got {assignment.dtype} of shape {tuple(assignment.shape)}"
+        )
+    known = assignment[assignment != IGNORED]
+    if check_values and bool((known < 0).any() | (known >= prototypes).any()):
+        raise DataError(
+            f"assignments must lie in [0, {prototypes}) or be {IGNORED}; got {int(known.min())} to {int(known.max())}"
+        )
+
+
+def _log_probabilities(scores: Sequence[Tensor], temperature: float) -> list[Tensor]:
     return [(rows.float() if rows.dtype.itemsize < 4 else rows).div(temperature).log_softmax(dim=1) for rows in scores]
 
 

@@ -10,6 +10,7 @@ from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.graph.coupling import Coupling
 from eigenview.graph.kernels import Cosine, InnerProduct, Kernel, Scalar
+from eigenview.losses.contrastive import learnable_settings
 from eigenview.losses.views import couple_views
 
 Form = Literal["absolute", "squared"]
@@ -55,6 +56,7 @@ class RandomWalkLaplacian(nn.Module):
     ) -> None:
         super().__init__()
         self.form, self.temperature, self.kernel = form, temperature, kernel
+        self.settings = learnable_settings(kernel)
         self.reduction, self.normalize, self.group = reduction, normalize, group
 
     def forward(self, *views: Tensor) -> Tensor:

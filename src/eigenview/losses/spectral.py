@@ -24,7 +24,8 @@ def spectral_contrastive(*views: Tensor, mu: float = 1.0, check_values: bool = T
     if items < 2:
         raise ShapeError(f"a contrast needs at least 2 items; got {items}")
     rows = [into_ball(row, mu**0.5) for row in rows]
-    losses = [_factorisation(x, y, items, group) for x, y in pairs_of(rows)]
+    with torch.autocast(rows[0].device.type, enabled=False):
+        losses = [_factorisation(x, y, items, group) for x, y in pairs_of(rows)]
     return torch.stack(losses).mean() / mu
 
 
@@ -62,7 +63,8 @@ def laplacian_eigenmaps(
     everyone, total = torch.cat(rows), items * len(rows)
     mean = sum_over_processes(everyone.detach().sum(dim=0), group) / total
     centred = everyone - mean  # the covariance is stationary in the mean: no gradient is lost
-    covariance = sum_over_processes(centred.T @ centred, group) / total
+    with torch.autocast(centred.device.type, enabled=False):
+        covariance = sum_over_processes(centred.T @ centred, group) / total
     excess = covariance - torch.eye(covariance.shape[0], dtype=covariance.dtype, device=covariance.device)
     apart = excess.square().sum() / covariance.shape[0]
     return mean_over_items(pull, group, count=items) + decorrelation_weight * apart

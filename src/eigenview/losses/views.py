@@ -8,11 +8,13 @@ from itertools import combinations
 import torch
 from torch import Tensor
 
-from eigenview.distributed import Group, row_counts, row_offset, sum_over_processes
+from eigenview.distributed import Group, refusing_together, row_counts, row_offset, sum_over_processes
 from eigenview.errors import ShapeError
-from eigenview.graph.checks import check_embeddings, check_same_shape, prepared
+from eigenview.graph.checks import check_embeddings, check_enough, check_same_shape, prepared
 from eigenview.graph.coupling import Coupling
 from eigenview.graph.targets import crops
+
+CPU = torch.device("cpu")
 
 
 def named(views: Sequence[Tensor]) -> dict[str, Tensor]:
@@ -24,10 +26,13 @@ def named(views: Sequence[Tensor]) -> dict[str, Tensor]:
 
 def couple_views(coupling: Coupling, views: Sequence[Tensor], group: Group, *, as_indicators: bool = False) -> Tensor:
     """A coupling over all views of a batch, their own candidates; the other views of an item are its positives."""
-    check_same_shape(named(views))
-    items = len(views[0])
-    offset = row_offset(row_counts(views[0], group), group)
-    target = crops(items, len(views), offset=offset, as_indicators=as_indicators, device=views[0].device)
+    with refusing_together(group, views[0].device if views else CPU):
+        check_same_shape(named(views))
+        check_embeddings(named(views), normalize=False, check_values=False)
+    counts = row_counts(views[0], group)
+    check_enough(sum(counts), "items")
+    offset = row_offset(counts, group)
+    target = crops(len(views[0]), len(views), offset=offset, as_indicators=as_indicators, device=views[0].device)
     return coupling(torch.cat(list(views)), target=target, group=group)
 
 
@@ -35,8 +40,9 @@ def prepare_views(
     views: Sequence[Tensor], *, normalize: bool, check_values: bool, group: Group
 ) -> tuple[list[Tensor], int]:
     """Checked views, on the sphere if asked, and the number of items over all processes."""
-    check_same_shape(named(views))
-    check_embeddings(named(views), normalize=normalize, check_values=check_values, group=group)
+    with refusing_together(group, views[0].device if views else CPU):
+        check_same_shape(named(views))
+        check_embeddings(named(views), normalize=normalize, check_values=check_values)
     return [prepared(view, normalize=normalize) for view in views], sum(row_counts(views[0], group))
 
 
