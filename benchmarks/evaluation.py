@@ -1,0 +1,206 @@
+"""kNN and the linear probe on 50,000 x 512 training and 10,000 test features, side by side with peers.
+
+    .venv-peers/bin/python benchmarks/evaluation.py --json evaluation.json
+
+float32, two threads. Features are drawn: ten Gaussian classes with a falling spectrum, as a trained encoder's have.
+kNN: k = 200, weights exp(cos/0.1). The bare contender is what kNN cannot do without: products in the same blocks, and
+top-k. Linear: six penalties, five given folds, the fit to all rows. scikit-learn runs once (minutes): --skip-sklearn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from bars import Bar, best_times, finish
+from torch import Tensor
+from torch.nn.functional import normalize, one_hot
+
+from eigenview.evaluation import knn, knn_predict, select_logistic
+from eigenview.evaluation.linear import INVERSE_PENALTIES, stratified_folds
+
+TRAIN, TEST, WIDTH, CLASSES, K, TEMPERATURE = 50_000, 10_000, 512, 10, 200, 0.1
+FOLDS = 5
+
+
+def drawn(rows: int, seed: int) -> tuple[Tensor, Tensor]:
+    """Features and labels; classes overlap, so that a linear classifier is right about nine times in ten."""
+    shared = torch.Generator().manual_seed(0)
+    axes = torch.linalg.qr(torch.randn(WIDTH, WIDTH, generator=shared)).Q * torch.logspace(0.5, -1.5, WIDTH)[:, None]
+    centres = torch.randn(CLASSES, WIDTH, generator=shared) * 0.14
+    own = torch.Generator().manual_seed(seed)
+    labels = torch.randint(CLASSES, (rows,), generator=own)
+    return (centres[labels] + torch.randn(rows, WIDTH, generator=own)) @ axes, labels
+
+
+def vote(similarity: Tensor, index: Tensor, labels: Tensor) -> Tensor:
+    weights = (similarity / TEMPERATURE).exp()
+    totals = torch.zeros(len(index), CLASSES).scatter_add_(1, labels[index], weights)
+    return totals.argmax(dim=1)
+
+
+def neighbours_contenders(rounds_rows: int) -> dict[str, Callable[[], Tensor]]:
+    """Each predicts the classes of the test rows; normalising is everyone's first step."""
+    (bank, labels), (queries, _) = drawn(TRAIN, 1), drawn(rounds_rows, 2)
+
+    def ours() -> Tensor:
+        return knn_predict(bank, labels, queries, k=(K,), weights="exponential", temperature=TEMPERATURE)[K]
+
+    def bare() -> Tensor:
+        rows, points = normalize(bank, dim=1), normalize(queries, dim=1)
+        step = knn.BLOCK_ELEMENTS // len(rows)
+        space = torch.empty(step, len(rows))
+        found = []
+        for start in range(0, len(points), step):
+            block = points[start : start + step]
+            scores = torch.mm(block, rows.T, out=space[: len(block)])
+            found.append(vote(*scores.topk(K, dim=1), labels))
+        return torch.cat(found)
+
+    def solo_learn_formula() -> Tensor:
+        """Chunks of queries by the size of their similarities, one-hot retrieval, weighted sum."""
+        rows, points = normalize(bank, dim=1), normalize(queries, dim=1)
+        found = []
+        for block in points.split(max(1, 5_000_000 // len(rows))):
+            similarity, index = (block @ rows.T).topk(K, dim=1)
+            votes = one_hot(labels[index], CLASSES) * (similarity / TEMPERATURE).exp()[:, :, None]
+            found.append(votes.sum(dim=1).argmax(dim=1))
+        return torch.cat(found)
+
+    contenders = {"Eigenview": ours, "bare products + top-k": bare, "solo-learn's formula": solo_learn_formula}
+    try:
+        from lightly.utils.benchmarking import knn_predict as lightly_knn
+
+        def lightly() -> Tensor:
+            rows, points = normalize(bank, dim=1).T.contiguous(), normalize(queries, dim=1)
+            parts = [lightly_knn(block, rows, labels, CLASSES, K, TEMPERATURE)[:, 0] for block in points.split(512)]
+            return torch.cat(parts)
+
+        contenders["lightly"] = lightly
+    except ImportError:
+        print("lightly is not installed: it is left out")
+    try:
+        import faiss
+
+        faiss.omp_set_num_threads(torch.get_num_threads())
+
+        def flat_index() -> Tensor:
+            index = faiss.IndexFlatIP(WIDTH)
+            index.add(normalize(bank, dim=1).numpy())
+            similarity, found = index.search(normalize(queries, dim=1).numpy(), K)
+            return vote(torch.from_numpy(similarity), torch.from_numpy(found), labels)
+
+        contenders["faiss IndexFlatIP"] = flat_index
+    except ImportError:
+        print("faiss is not installed: its bar is left out")
+    return contenders
+
+
+def compare_neighbours(rounds: int) -> dict[str, float]:
+    contenders = neighbours_contenders(TEST)
+    reference = contenders["Eigenview"]()
+    for name, run in contenders.items():
+        print(f"  {name:24s} agrees on {100 * (run() == reference).double().mean():.2f} % of the classes")
+    times = best_times(contenders, rounds)
+    print(f"\nkNN, {TEST:,} queries, {TRAIN:,} rows, k = {K}: seconds")
+    for name, seconds in times.items():
+        print(f"  {name:24s} {seconds:7.2f}")
+    return times
+
+
+def extra_memory() -> float:
+    command = [sys.executable, __file__, "--memory"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=True)
+    return float(json.loads(answer.stdout.splitlines()[-1]))
+
+
+def measure_memory() -> None:
+    """MB by which one kNN call raises the process's peak above its state before."""
+    run = neighbours_contenders(TEST)["Eigenview"]
+    bank, labels = drawn(1000, 3)
+    knn_predict(bank, labels, bank, k=(K,))  # libraries loaded, threads started
+    before = memory_line("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")  # the peak starts anew
+    run()
+    print(json.dumps(memory_line("VmHWM") - before))
+
+
+def memory_line(key: str) -> float:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith(key)).split()[1]) / 1024
+
+
+def compare_linear(rounds: int, runs_sklearn: bool) -> dict[str, float]:
+    (train, labels), (test, wanted) = drawn(TRAIN, 1), drawn(TEST, 2)
+    fold = stratified_folds(labels, FOLDS)
+    found = select_logistic(train, labels, fold=fold)
+    seconds = best_times({"Eigenview": lambda: select_logistic(train, labels, fold=fold)}, rounds)["Eigenview"]
+    accuracy = 100 * float((found.classifier.predict(test) == wanted).double().mean())
+    measured = {"seconds": seconds, "accuracy": accuracy, "inverse_penalty": found.inverse_penalty}
+    print(f"\nlinear, {len(INVERSE_PENALTIES)} penalties, {FOLDS} folds")
+    print(f"  Eigenview                {seconds:7.1f} s, {accuracy:.2f} %, C = {found.inverse_penalty:g}")
+    if runs_sklearn:
+        from sklearn.linear_model import LogisticRegressionCV
+        from sklearn.model_selection import PredefinedSplit
+
+        splits = PredefinedSplit(fold.numpy())
+        theirs = LogisticRegressionCV(Cs=list(INVERSE_PENALTIES), cv=splits, max_iter=1000, n_jobs=1)
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of parameters that will be renamed
+            theirs.fit(train.numpy(), labels.numpy())
+        measured["sklearn_seconds"] = time.perf_counter() - start
+        measured["sklearn_accuracy"] = 100 * theirs.score(test.numpy(), wanted.numpy())
+        chosen = float(torch.as_tensor(theirs.C_).flatten()[0])
+        print(
+            f"  LogisticRegressionCV     {measured['sklearn_seconds']:7.1f} s, {measured['sklearn_accuracy']:.2f} %, "
+            f"C = {chosen:g}"
+        )
+    return measured
+
+
+def judge(times: dict[str, float], memory: float, linear: dict[str, float]) -> list[Bar]:
+    bare = times["bare products + top-k"]
+    bars = [
+        Bar("knn-vs-bare-products-and-topk", times["Eigenview"] / bare, 1.3, at_most=True),
+        Bar("knn-extra-MB", memory, 1000, at_most=True),
+    ]
+    if "faiss IndexFlatIP" in times:
+        gain = times["faiss IndexFlatIP"] / times["Eigenview"]
+        bars.append(Bar("knn-faster-than-faiss-IndexFlatIP", gain, 1.0, at_most=False))
+    if "sklearn_seconds" in linear:
+        gap = abs(linear["accuracy"] - linear["sklearn_accuracy"])
+        bars += [
+            Bar("linear-faster-than-sklearn-CV", linear["sklearn_seconds"] / linear["seconds"], 5.0, at_most=False),
+            Bar("linear-accuracy-gap-points", gap, 0.1, at_most=True),
+        ]
+    return bars
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", type=Path, help="write all figures to this file")
+    parser.add_argument("--rounds", type=int, default=3, help="the best of so many rounds counts")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--skip-sklearn", action="store_true", help="leave LogisticRegressionCV out: it takes minutes")
+    parser.add_argument("--memory", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.memory:
+        measure_memory()
+        return
+    times, memory = compare_neighbours(options.rounds), extra_memory()
+    print(f"  extra memory of Eigenview {memory:.0f} MB")
+    linear = compare_linear(1, not options.skip_sklearn)
+    finish(judge(times, memory, linear), {"knn": times, "knn_extra_MB": memory, "linear": linear}, options.json)
+
+
+if __name__ == "__main__":
+    main()
