@@ -66,6 +66,28 @@ PROTOCOLS: dict[str, ProbeProtocol] = {
 }
 
 
+@dataclass(frozen=True)
+class FinetuneProtocol:
+    """SwAV's semi-supervised schedule: 20 epochs, × 0.2 at 12 and 16, no decay."""
+
+    trunk_rate: float = 0.01
+    head_rate: float = 0.2
+    momentum: float = 0.9
+    weight_decay: float = 0.0
+    batch_size: int = 256
+    epochs: int = 20
+    milestones: tuple[int, ...] = (12, 16)
+    factor: float = 0.2
+    deviation: float = 0.01  # of the head's starting weights
+    views: ProbeViews = ProbeViews()
+
+
+FINETUNES: dict[str, FinetuneProtocol] = {
+    "swav-10%": FinetuneProtocol(),
+    "swav-1%": FinetuneProtocol(trunk_rate=0.02, head_rate=5.0),
+}
+
+
 def find_protocol(name: str) -> ProbeProtocol:
     if name in PROTOCOLS:
         return PROTOCOLS[name]

@@ -1,0 +1,163 @@
+"""Depth from frozen feature maps: a small decoder, mean squared error.
+
+Wang & Isola's second table (2020) decodes depth from conv5 or conv4 of their encoder on NYU-Depth-v2; their decoder was
+not published. This is our reconstruction: comparable among encoders here, not with their figures.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import interpolate, mse_loss
+
+from eigenview.data import Source
+from eigenview.data.order import Plan
+from eigenview.data.progress import progress_bar
+from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.evaluation.features import evaluating
+from eigenview.nn import Encoder
+from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
+
+ROWS = 64  # images encoded at a time
+
+
+@dataclass(frozen=True)
+class DepthProtocol:
+    """What is trained on the frozen maps. Images are cut by ``border``, squeezed to ``size`` and normalised."""
+
+    layer: str = "conv5"
+    size: int = 64  # pixels of the square the encoder sees
+    border: int = 0  # pixels cut off each side first; NYU-Depth-v2 frames have a white rim
+    output: int = 64  # pixels of the predicted square; depth is averaged down to it
+    width: int = 128  # channels of the decoder
+    epochs: int = 50
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    mean: tuple[float, ...] = (0.485, 0.456, 0.406)
+    std: tuple[float, ...] = (0.229, 0.224, 0.225)
+
+
+class DepthDecoder(nn.Module):
+    """1 × 1 convolution, then twice as large and a 3 × 3 convolution until ``size`` is reached, then one channel."""
+
+    def __init__(self, channels: int, side: int, *, size: int, width: int) -> None:
+        super().__init__()
+        self.size = size
+        layers: list[nn.Module] = [nn.Conv2d(channels, width, 1), nn.ReLU()]
+        while side < size:
+            side *= 2
+            layers += [nn.Upsample(scale_factor=2, mode="bilinear", align_corners=False)]
+            layers += [nn.Conv2d(width, max(16, width // 2), 3, padding=1), nn.ReLU()]
+            width = max(16, width // 2)
+        self.layers = nn.Sequential(*layers, nn.Conv2d(width, 1, 3, padding=1))
+
+    def forward(self, maps: Tensor) -> Tensor:
+        """(n, c, h, w) → (n, 1, size, size)."""
+        depth: Tensor = self.layers(maps)
+        if depth.shape[2:] == (self.size, self.size):
+            return depth
+        return interpolate(depth, size=(self.size, self.size), mode="bilinear", align_corners=False)
+
+
+@dataclass(frozen=True)
+class DepthResult:
+    """Squared errors of depth in the data's unit (metres), and what the training mean alone would give."""
+
+    errors: Tensor  # (n,) mean squared error of each test image
+    mean_errors: Tensor  # (n,) of predicting the mean training depth of every position
+
+
+def predict_depth(
+    encoder: Encoder,
+    train: Source,
+    test: Source,
+    *,
+    protocol: DepthProtocol | None = None,
+    seed: int = 0,
+    shows_progress: bool = True,
+) -> DepthResult:
+    """Train a decoder on the frozen maps of ``train``, measure it on ``test``; both need images and depth of one size.
+
+    The encoder is in eval mode throughout and its maps are computed once. Depth is standardised by the training part.
+    """
+    protocol = protocol if protocol is not None else DepthProtocol()
+    with evaluating(encoder), torch.no_grad():
+        (maps, depth), (test_maps, test_depth) = (_read(encoder, source, protocol) for source in (train, test))
+    centre, spread = depth.mean(dim=0, keepdim=True), depth.std()
+    if not spread > 0:
+        raise DataError("depth is the same everywhere in training; there is nothing to learn")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        decoder = DepthDecoder(maps.shape[1], maps.shape[2], size=protocol.output, width=protocol.width)
+    _fit(decoder, maps, (depth - centre) / spread, protocol, seed, shows_progress)
+    decoder.eval()
+    with torch.no_grad():
+        found = torch.cat([decoder(test_maps[start : start + ROWS]) for start in range(0, len(test_maps), ROWS)])
+    errors = (found * spread + centre - test_depth).square().mean(dim=(1, 2, 3))
+    return DepthResult(errors.double(), (centre - test_depth).square().mean(dim=(1, 2, 3)).double())
+
+
+def _fit(
+    decoder: DepthDecoder, maps: Tensor, wanted: Tensor, protocol: DepthProtocol, seed: int, shows_progress: bool
+) -> None:
+    group = ParameterGroup("decoder", tuple(decoder.parameters()), protocol.learning_rate, 0.0)
+    optimizer = build_optimizer("adam", [group])
+    plan = Plan(len(maps), min(protocol.batch_size, len(maps)), seed)
+    schedule = build_schedule("cosine", total=protocol.epochs * plan.steps)
+    step = 0
+    decoder.train()
+    with progress_bar("depth", total=protocol.epochs, shown=shows_progress) as advance:
+        for epoch in range(protocol.epochs):
+            order = plan.order(epoch)
+            for number in range(plan.steps):
+                index = torch.from_numpy(plan.global_batch(order, number))
+                set_learning_rate(optimizer, schedule(step))
+                optimizer.zero_grad()
+                mse_loss(decoder(maps[index]), wanted[index]).backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+                step += 1
+            advance(1)
+
+
+def _read(encoder: Encoder, source: Source, protocol: DepthProtocol) -> tuple[Tensor, Tensor]:
+    """Frozen maps (n, c, h, w) and depth (n, 1, output, output) of every image."""
+    if not source.describe().has_depth:
+        raise DataError("these images have no depth; give a source with a depth column")
+    maps, depths = [], []
+    for start in range(0, len(source), ROWS):
+        items = range(start, min(start + ROWS, len(source)))
+        images = torch.stack([_square(source.image(item).pixels(), protocol) for item in items])
+        low, high = (torch.tensor(values)[:, None, None] for values in (protocol.mean, protocol.std))
+        found = encoder.features((images / 255 - low) / high, [protocol.layer])[protocol.layer]
+        if found.ndim != 4:
+            raise SettingError(f"layer {protocol.layer!r} has no positions to decode depth from; pick a convolution")
+        maps.append(found.float())
+        depths.append(torch.stack([_depth(source, item, protocol) for item in items]))
+    return torch.cat(maps), torch.cat(depths)
+
+
+def _depth(source: Source, item: int, protocol: DepthProtocol) -> Tensor:
+    """(1, output, output), averaged down from the item's depth."""
+    depth = source.depth(item)
+    if depth is None or not np.isfinite(depth).all():
+        raise DataError(f"item {item} has no depth, or one that is not finite; leave it out")
+    return _shrunk(_inside(torch.from_numpy(np.ascontiguousarray(depth))[None], protocol.border), protocol.output)
+
+
+def _square(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], protocol: DepthProtocol) -> Tensor:
+    """(c, size, size), 0 … 255."""
+    image = torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1))).float()
+    return _shrunk(_inside(image, protocol.border), protocol.size)
+
+
+def _inside(image: Tensor, border: int) -> Tensor:
+    if min(image.shape[1:]) <= 2 * border:
+        raise ShapeError(f"a border of {border} pixels leaves nothing of {tuple(image.shape[1:])}")
+    return image[:, border : image.shape[1] - border, border : image.shape[2] - border]
+
+
+def _shrunk(image: Tensor, size: int) -> Tensor:
+    return interpolate(image[None], size=(size, size), mode="bilinear", align_corners=False, antialias=True)[0]

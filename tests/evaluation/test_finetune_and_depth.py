@@ -1,0 +1,156 @@
+"""What trains more than a linear layer: fine-tuning, depth; and choices and tables over several encoders."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from eigenview.data import ArraySource, PixelImage, SourceInfo
+from eigenview.data.source import Unannotated
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation import (
+    DepthProtocol,
+    FinetuneProtocol,
+    RawPixels,
+    choose_encoder,
+    evaluate,
+    finetune,
+    finetune_scores,
+    predict_depth,
+    table,
+    transfer,
+)
+from eigenview.evaluation.finetune import draw_share
+from eigenview.nn import build_encoder
+from eigenview.views import CentreView
+
+VIEW = CentreView(8, 8, (0.3,), (0.35,))
+QUICK = FinetuneProtocol(trunk_rate=0.1, head_rate=0.5, epochs=12, milestones=(8, 10), batch_size=50)
+
+
+def digits(part: slice) -> ArraySource:
+    images, numbers = load_digits(return_X_y=True)
+    return ArraySource((images.reshape(-1, 8, 8) * 15).astype(np.uint8)[part], labels=numbers[part])
+
+
+def encoder(channels: int = 1):
+    torch.manual_seed(0)
+    return build_encoder("small", channels=channels, width=0.5)
+
+
+def test_finetuning_learns_and_leaves_the_given_encoder_alone():
+    model = encoder()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    train, test = digits(slice(0, 600)), digits(slice(600, 900))
+    mild = replace(QUICK, views=replace(QUICK.views, scale=(0.7, 1.0)))
+    right = finetune(model, train, test, view=VIEW, protocol=mild)
+    assert right.shape == (300,)
+    assert right.mean() > 0.6
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    assert torch.equal(right, finetune(model, train, test, view=VIEW, protocol=mild))
+
+
+def test_frozen_finetuned_and_from_scratch_share_images_and_data():
+    scores = finetune_scores(
+        encoder(),
+        encoder(),
+        digits(slice(0, 300)),
+        digits(slice(300, 400)),
+        view=VIEW,
+        protocol=replace(QUICK, epochs=1, milestones=()),
+        shares=(0.1,),
+    )
+    assert [score.name for score in scores] == ["frozen 10%", "finetuned 10%", "from scratch 10%"]
+    assert len({score.data_hash for score in scores}) == 1
+    assert scores[1].value == scores[2].value  # the same start here
+
+
+def test_a_share_holds_every_class_in_proportion():
+    labels = torch.tensor([0] * 100 + [1] * 50 + [2] * 3)
+    assert labels[draw_share(labels, 0.1, seed=0)].bincount().tolist() == [10, 5, 1]
+    assert torch.equal(draw_share(labels, 1.0, seed=0), torch.arange(153))
+    with pytest.raises(SettingError, match=r"share of the labels must lie in \(0, 1\]; got 0"):
+        draw_share(labels, 0, seed=0)
+
+
+class Slopes(Unannotated):
+    """Grey images whose depth is their brightness in metres."""
+
+    def __init__(self, count: int, seed: int, *, has_depth: bool = True) -> None:
+        random = np.random.default_rng(seed)
+        corners = random.random((count, 2, 2, 1))
+        grown = corners.repeat(12, axis=1).repeat(16, axis=2)
+        self.images, self.has_depth = (grown * 255).astype(np.uint8).repeat(3, axis=3), has_depth
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def image(self, index: int) -> PixelImage:
+        return PixelImage(self.images[index], name=f"slope {index}")
+
+    def depth(self, index: int):
+        return self.images[index, :, :, 0].astype(np.float32) / 25.5 if self.has_depth else None
+
+    def describe(self) -> SourceInfo:
+        return SourceInfo("slopes", "memory", len(self), has_depth=self.has_depth)
+
+
+DEPTH = DepthProtocol(layer="conv2", size=16, output=16, width=32, epochs=15, batch_size=20)
+
+
+def test_depth_is_read_from_frozen_maps_far_better_than_its_mean():
+    model = encoder(3).train()
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    found = predict_depth(model, Slopes(120, 0), Slopes(40, 1), protocol=DEPTH)
+    assert found.errors.shape == (40,)
+    assert found.errors.mean() < 0.2 * found.mean_errors.mean()
+    assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
+    assert model.training
+    wanted = torch.from_numpy(np.stack([Slopes(120, 0).depth(item) for item in range(120)])).mean(dim=0)
+    first = torch.from_numpy(Slopes(40, 1).depth(0))
+    shrunk = torch.nn.functional.interpolate((wanted - first)[None, None], (16, 16), mode="bilinear", antialias=True)
+    assert found.mean_errors[0] == pytest.approx(float(shrunk.square().mean()), rel=1e-4)
+
+
+def test_depth_refuses_what_it_cannot_use():
+    with pytest.raises(DataError, match="these images have no depth"):
+        predict_depth(encoder(3), Slopes(4, 0, has_depth=False), Slopes(4, 1), protocol=DEPTH)
+    with pytest.raises(SettingError, match="layer 'pooled' has no positions"):
+        predict_depth(encoder(3), Slopes(4, 0), Slopes(4, 1), protocol=replace(DEPTH, layer="pooled"))
+
+
+def test_the_encoder_that_separates_the_classes_is_chosen():
+    images, labels = (torch.from_numpy(part) for part in load_digits(return_X_y=True))
+    noise = torch.randn(len(images), 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    found = choose_encoder({"noise": noise, "pixels": images / 16}, labels, inverse_penalties=(0.01, 1.0))
+    assert found.name == "pixels"
+    assert found.accuracy["pixels"] > 0.9
+    assert found.accuracy["noise"] < 0.2
+    with pytest.raises(SettingError, match="there is no encoder to choose from"):
+        choose_encoder({}, labels)
+
+
+def test_one_table_holds_several_sets_and_subjects():
+    train, test = digits(slice(0, 250)), digits(slice(250, 350))
+    pixels = RawPixels(8, channels=1)
+    scores = transfer(
+        pixels, {"one": (train, test), "two": (test, train)}, view=VIEW, protocols=["knn"], subject="raw pixels"
+    )
+    assert {score.name.split(":")[0] for score in scores} == {"one", "two"}
+    more = evaluate(encoder(), train, test, view=VIEW, protocols=["knn"], subject="untrained")
+    lines = table([*scores, *more]).splitlines()
+    assert lines[0] == "| protocol | raw pixels | untrained |"
+    assert any(line.startswith("| one: knn k=1, accuracy (pooled) | 0.9") and line.endswith("– |") for line in lines)
+
+
+def test_finetuning_refuses_unlabelled_images_and_new_classes():
+    bare = ArraySource(np.zeros((6, 8, 8), np.uint8))
+    with pytest.raises(DataError, match="the test images have no labels"):
+        finetune(encoder(), digits(slice(0, 50)), bare, view=VIEW)
+    two = ArraySource(np.zeros((6, 8, 8), np.uint8), labels=[0, 1, 0, 1, 0, 1])
+    with pytest.raises(DataError, match="never occur in training"):
+        finetune(encoder(), two, digits(slice(0, 50)), view=VIEW)
