@@ -47,7 +47,7 @@ def test_several_problems_are_minimised_at_once():
 
 def test_the_gradient_is_that_of_the_stated_objective():
     features, labels = digits(4)
-    features, labels = features[:60], labels[:60]
+    features, labels = features[:90], labels[:90]
     fold = stratified_folds(labels, 3)
     problems = _Problems(features, labels, fold, 3, 4)
     generator = torch.Generator().manual_seed(1)
@@ -121,6 +121,17 @@ def test_constant_and_duplicate_columns_do_no_harm():
     padded = torch.cat([features, features, torch.ones(len(features), 2, dtype=torch.float64)], dim=1)
     plain, wide = fit_logistic(features, labels, inverse_penalty=2.0), fit_logistic(padded, labels)
     assert torch.allclose(plain.logits(features), wide.logits(padded), atol=1e-3)  # two copies halve the penalty
+    single = fit_logistic(padded.float() * 100, labels, inverse_penalty=1e4)  # nearly no penalty on a singular matrix
+    assert (single.predict(padded.float() * 100) == labels).all()
+
+
+def test_fewer_rows_than_columns_reach_the_same_optimum():
+    features, labels = digits(4)
+    features, labels = features[:40], labels[:40]
+    theirs, ours = reference(features, labels, 0.3), fit_logistic(features, labels, inverse_penalty=0.3)
+    assert torch.allclose(ours.weight, torch.from_numpy(theirs.coef_), atol=1e-4)
+    wanted = torch.from_numpy(theirs.intercept_)
+    assert torch.allclose(ours.bias - ours.bias.mean(), wanted - wanted.mean(), atol=1e-4)
 
 
 def test_folds_hold_every_class_evenly_and_follow_their_seed():

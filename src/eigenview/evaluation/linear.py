@@ -135,7 +135,7 @@ def _path(
         if not 0 < c < math.inf:
             raise SettingError(f"an inverse penalty must be positive and finite; got {c}")
     problems = _Problems(features, labels, fold, folds, count)
-    flat = features.new_zeros(folds + 1, (features.shape[1] + 1) * count, dtype=problems.rows.dtype)
+    flat = problems.rows.new_zeros(folds + 1, (problems.rows.shape[1] + 1) * count)
     found, done = [], 0
     for c in inverse_penalties:
         flat, took = _solved(problems, flat, c)
@@ -160,8 +160,9 @@ class _Problems:
     """One logistic regression for each fold (without its rows) and one for all rows, in whitened coordinates.
 
     The Hessian of the mean loss has K × K blocks; the mean of its diagonal ones is H = Σᵢ wᵢ xᵢxᵢᵀ/n + λ with
-    wᵢ = (1 − Σₖ pᵢₖ²)/K. In the coordinates H^½·W it is about the identity, and the optimum is the same. Parameters are
-    (d + 1, K), the bias last, which is that of centred rows.
+    wᵢ = (1 − Σₖ pᵢₖ²)/K. With H = L·Lᵀ, in the coordinates Lᵀ·W it is about the identity, and the optimum is the same.
+    Parameters are (d + 1, K), the bias last, which is that of centred rows. With fewer rows than columns, W lies in the
+    rows' span, and is sought there.
     """
 
     def __init__(self, features: Tensor, labels: Tensor, fold: Tensor, folds: int, classes: int) -> None:
@@ -170,6 +171,10 @@ class _Problems:
         self.classes, self.labels = classes, labels.long()
         self.mean = given.mean(dim=0)
         self.rows = given - self.mean
+        self.basis: Tensor | None = None
+        if len(given) < given.shape[1]:
+            self.basis = torch.linalg.qr(self.rows.T).Q  # (d, n)
+            self.rows = self.rows @ self.basis
         own = torch.arange(folds + 1, device=fold.device)
         part = (fold[:, None].to(own) != own).to(dtype)
         part[:, -1] = 1
@@ -190,17 +195,20 @@ class _Problems:
             weight = (1 - chance.square().sum(dim=1)) / self.classes
             hessian.addmm_(rows.T, rows * weight[:, None])
             total += weight.sum()
-        values, axes = torch.linalg.eigh((hessian / len(self.rows)).double())
-        values = values.clamp_min(0) + float(self.penalty[-1])
-        self.root = ((axes * values.sqrt()) @ axes.T).to(flat.dtype)
-        self.inverse_root = ((axes / values.sqrt()) @ axes.T).to(flat.dtype)
+        whole = (hessian / len(self.rows)).double()
+        rounding = 10 * torch.finfo(flat.dtype).eps * float(whole.trace())  # keeps what is singular positive
+        whole.diagonal().add_(float(self.penalty[-1]) + rounding)
+        root = torch.linalg.cholesky(whole)
+        identity = torch.eye(len(root), dtype=root.dtype, device=root.device)
+        self.root = root.to(flat.dtype)
+        self.inverse_root = torch.linalg.solve_triangular(root, identity, upper=False).to(flat.dtype)
         self.bias_root = (total / len(self.rows)).clamp_min(1e-6).sqrt()
 
     def whiten(self, flat: Tensor) -> Tensor:
-        return self._turned(flat, self.root, self.bias_root)
+        return self._turned(flat, self.root.T, self.bias_root)
 
     def unwhiten(self, flat: Tensor) -> Tensor:
-        return self._turned(flat, self.inverse_root, 1 / self.bias_root)
+        return self._turned(flat, self.inverse_root.T, 1 / self.bias_root)
 
     def _turned(self, flat: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
         solution = flat.view(len(flat), -1, self.classes)
@@ -232,12 +240,13 @@ class _Problems:
         slopes[:, :-1] = slope.view(-1, len(problems), self.classes).permute(1, 0, 2)
         slopes[:, :-1] += penalty[:, None, None] * solution[:, :-1]
         slopes[:, -1] = bias_slope.view(len(problems), self.classes)
-        return loss, self.unwhiten(slopes.view(len(problems), -1))
+        return loss, self._turned(slopes.view(len(problems), -1), self.inverse_root, 1 / self.bias_root)
 
     def classifiers(self, flat: Tensor) -> list[LinearClassifier]:
         found = []
         for solution in flat.view(len(flat), -1, self.classes):
-            weight = solution[:-1].T.contiguous()
+            inside = solution[:-1] if self.basis is None else self.basis @ solution[:-1]
+            weight = inside.T.contiguous()
             found.append(LinearClassifier(weight, solution[-1] - weight @ self.mean))
         return found
 
