@@ -143,8 +143,10 @@ def _train(
             loader.set_epoch(epoch)
             for batch in loader:
                 whole = batch.to(device)
-                made = views(whole.views[0], batch.index, epoch=epoch) if stays_whole else None
-                made = made or views.finish(whole.views, batch.index, epoch=epoch)
+                if stays_whole:
+                    made = views(whole.views[0], batch.index, epoch=epoch)
+                else:
+                    made = views.finish(whole.views, batch.index, epoch=epoch)
                 set_learning_rate(optimizer, schedule(step))
                 optimizer.zero_grad()
                 loss = cross_entropy(head(model(made.views[0])), labels[batch.index].to(device))

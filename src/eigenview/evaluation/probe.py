@@ -73,6 +73,7 @@ class ViewRows:
             raise DataError("these images have no labels, and a probe needs them; give a labelled source")
         self.encoder, self.source, self.view, self.protocol, self.layer = encoder, source, view, protocol, layer
         self.labels = torch.from_numpy(np.asarray(source.labels))
+        self._loaders: dict[tuple[int, int], Loader] = {}
 
     def part(self, index: Tensor) -> ViewRows:
         chosen = subset(self.source, index.numpy())
@@ -86,14 +87,20 @@ class ViewRows:
     def batches(self, epoch: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         if self.protocol.views is None:
             raise SettingError("this protocol has no random views; train it on features")
-        recipe = self.protocol.views.recipe(self.view)
-        views, stays_whole = Views(recipe, seed=seed), isinstance(self.source, BatchSource)
-        cropper = None if stays_whole else Cropper(recipe, seed=seed)
-        loader = Loader(self.source, batch_size=size, seed=seed, prepare=cropper, drop_last=False, unreadable="skip")
+        recipe, stays_whole = self.protocol.views.recipe(self.view), isinstance(self.source, BatchSource)
+        views = Views(recipe, seed=seed)
+        if (size, seed) not in self._loaders:  # kept, so that workers live from epoch to epoch
+            cropper = None if stays_whole else Cropper(recipe, seed=seed)
+            self._loaders[size, seed] = Loader(
+                self.source, batch_size=size, seed=seed, prepare=cropper, drop_last=False, unreadable="skip"
+            )
+        loader = self._loaders[size, seed]
         loader.set_epoch(epoch)
         for batch in loader:
-            made = views(batch.views[0], batch.index, epoch=epoch) if stays_whole else None
-            made = made or views.finish(batch.views, batch.index, epoch=epoch)
+            if stays_whole:
+                made = views(batch.views[0], batch.index, epoch=epoch)
+            else:
+                made = views.finish(batch.views, batch.index, epoch=epoch)
             yield self._features(made.views[0]), self.labels[batch.index]
 
     def _features(self, images: Tensor) -> Tensor:
