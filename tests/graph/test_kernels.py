@@ -65,6 +65,11 @@ def test_repr_keeps_the_weight_where_it_stands():
     assert read_back(repr(kernel)) == kernel
 
 
+def test_weights_of_weights_multiply_and_sum_adds():
+    assert 0.5 * (0.25 * Gaussian(1.0)) == 0.125 * Gaussian(1.0)
+    assert sum([Gaussian(1.0), Laplacian(1.0)]) == Gaussian(1.0) + Laplacian(1.0)
+
+
 def test_repr_reads_back_what_is_learnable():
     kernel = 0.5 * Cosine(learnable(0.1), learnable(-10.0)) + Gaussian(0.5)
     again = read_back(repr(kernel))

@@ -67,16 +67,21 @@ class Kernel(ABC):
     def pairs(self, a: Tensor, y: Tensor) -> Tensor:
         return self.log_similarity(Geometry(a, y, paired=True))
 
+    def __radd__(self, other: object) -> Kernel:
+        return self if other == 0 else NotImplemented  # so that sum([k1, k2]) works
+
     def __add__(self, other: Kernel) -> Kernel:
         return Sum((*_terms(self, Sum), *_terms(other, Sum))) if isinstance(other, Kernel) else NotImplemented
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Product((*_terms(self, Product), *_terms(other, Product)))
-        return Scaled(other, self) if isinstance(other, (int, float, Tensor)) else NotImplemented
+        return self.__rmul__(other)
 
     def __rmul__(self, weight: float) -> Kernel:
-        return Scaled(weight, self) if isinstance(weight, (int, float, Tensor)) else NotImplemented
+        if not isinstance(weight, (int, float, Tensor)):
+            return NotImplemented
+        return Scaled(weight * self.weight, self.kernel) if isinstance(self, Scaled) else Scaled(weight, self)
 
 
 @dataclass(frozen=True, repr=False)
