@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -59,7 +60,7 @@ class StepOutput(NamedTuple):
 Pass = Callable[[], Iterable[ViewedBatch]]  # one pass over the data, without training on it
 
 
-class Method(nn.Module):
+class Method(nn.Module, ABC):
     """An objective + the modules and state it trains. The loop calls, in this order and without knowing more:
 
     ``start_epoch`` → for each batch ``step`` → backward → ``before_update`` → optimiser.
@@ -96,21 +97,24 @@ class Method(nn.Module):
         """Features of all views, (V·n, width), view after view: one call of the encoder per resolution."""
         return torch.cat([self.encoder(group) for group in batch.groups])
 
+    @abstractmethod
     def step(self, batch: ViewedBatch) -> StepOutput:
-        raise NotImplementedError
+        """The loss of a batch, and what else there is to know of it."""
 
     def forward(self, batch: ViewedBatch) -> StepOutput:
         return self.step(batch)
 
     def start_epoch(self, epoch: int, whole_pass: Pass) -> None:
         """Called before each epoch; ``whole_pass()`` runs over the data once, in a fixed order."""
+        return
 
     def before_update(self, step: int) -> None:
         """Called between backward and the optimiser's ``step``-th update."""
+        return
 
+    @abstractmethod
     def chance_level(self, items: int) -> float | None:
         """The loss on constant embeddings of ``items`` items over all processes; None where there is none."""
-        raise NotImplementedError
 
     def constant_rate_parts(self) -> tuple[str, ...]:
         """Submodules whose learning rate no schedule touches."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import ClassVar, Literal
 
@@ -40,8 +41,9 @@ class Pairwise(Method):
         super().__init__(encoder, settings, setting)
         self.head = self.build_head()
 
+    @abstractmethod
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        raise NotImplementedError
+        """The loss over the embeddings (n, d) of each view."""
 
     def step(self, batch: ViewedBatch) -> StepOutput:
         views = by_view(self.head(self.features(batch)), batch.items)
@@ -227,7 +229,7 @@ class SimSiamSettings(MethodSettings):
     predictor_hidden: int = Field(512, gt=0)
 
 
-class SimSiam(Pairwise):
+class SimSiam(Method):
     """Batch statistics run over all views together; the authors' code takes each view by itself."""
 
     settings_type: ClassVar = SimSiamSettings
@@ -236,6 +238,7 @@ class SimSiam(Pairwise):
 
     def __init__(self, encoder: Encoder, settings: SimSiamSettings, setting: Setting) -> None:
         super().__init__(encoder, settings, setting)
+        self.head = self.build_head()
         self.predictor = simsiam_predictor(self.head.output_width, hidden=settings.predictor_hidden)
 
     def step(self, batch: ViewedBatch) -> StepOutput:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
 import torch
@@ -14,7 +15,7 @@ POOLED = "pooled"  # on every encoder: what its forward returns
 Step = tuple[str, Callable[[Tensor], Tensor]]
 
 
-class Encoder(nn.Module):
+class Encoder(nn.Module, ABC):
     """Images (n, channels, height, width) → pooled features (n, ``feature_width``).
 
     A subclass gives ``steps``: named stages that run one after the other. ``forward`` stops at the one named
@@ -25,8 +26,9 @@ class Encoder(nn.Module):
     channels: int
     aliases: Mapping[str, str] = {}
 
+    @abstractmethod
     def steps(self) -> list[Step]:
-        raise NotImplementedError
+        """The named stages, in order."""
 
     @property
     def layer_names(self) -> tuple[str, ...]:
