@@ -217,28 +217,27 @@ class _Problems:
     def __call__(self, problems: Tensor, whitened: Tensor) -> tuple[Tensor, Tensor]:
         """Mean losses with penalty (p,), and their gradients in whitened coordinates."""
         solution = self.unwhiten(whitened).view(len(problems), -1, self.classes)
-        weight = solution[:, :-1].permute(1, 0, 2).reshape(self.rows.shape[1], -1)  # (d, p·K)
-        bias = solution[:, -1].reshape(-1)
-        slope, bias_slope = torch.zeros_like(weight), torch.zeros_like(bias)
+        weight = solution[:, :-1].mT.reshape(-1, self.rows.shape[1])  # (p·K, d)
+        bias = solution[:, -1].reshape(-1, 1)
+        slope, bias_slope = torch.zeros_like(weight), torch.zeros_like(bias[:, 0])
         loss = whitened.new_zeros(len(problems), dtype=torch.float64)
-        shares = self.share[:, problems]
+        shares = self.share[:, problems].T
         for start in range(0, len(self.rows), ROWS):
-            rows, labels = self.rows[start : start + ROWS], self.labels[start : start + ROWS]
-            share = shares[start : start + ROWS, :, None]
-            logits = torch.addmm(bias, rows, weight).view(len(rows), len(problems), self.classes)
-            own = labels[:, None, None].expand(-1, len(problems), 1)
-            logits -= logits.amax(dim=2, keepdim=True)
-            picked = logits.gather(2, own)
-            total = logits.exp_().sum(dim=2, keepdim=True)
-            loss += ((total.log() - picked) * share).sum(dim=(0, 2), dtype=torch.float64)
-            change = logits.mul_(share / total).scatter_add_(2, own, -share).view(len(rows), -1)
-            slope.addmm_(rows.T, change)
-            bias_slope += change.sum(dim=0)
+            rows, share = self.rows[start : start + ROWS], shares[:, None, start : start + ROWS]
+            own = self.labels[start : start + ROWS].expand(len(problems), 1, -1)
+            # (p, K, rows): sums over classes run along rows that lie side by side in memory
+            logits = torch.addmm(bias, weight, rows.T).view(len(problems), self.classes, -1)
+            logits -= logits.amax(dim=1, keepdim=True)
+            picked = logits.gather(1, own)
+            total = logits.exp_().sum(dim=1, keepdim=True)
+            loss += ((total.log() - picked) * share).sum(dim=(1, 2), dtype=torch.float64)
+            change = logits.mul_(share / total).scatter_add_(1, own, -share).view(len(weight), -1)
+            slope.addmm_(change, rows)
+            bias_slope += change.sum(dim=1)
         penalty = self.penalty[problems]
         loss += penalty / 2 * solution[:, :-1].square().sum(dim=(1, 2))
         slopes = torch.empty_like(solution)
-        slopes[:, :-1] = slope.view(-1, len(problems), self.classes).permute(1, 0, 2)
-        slopes[:, :-1] += penalty[:, None, None] * solution[:, :-1]
+        slopes[:, :-1] = slope.view(len(problems), self.classes, -1).mT + penalty[:, None, None] * solution[:, :-1]
         slopes[:, -1] = bias_slope.view(len(problems), self.classes)
         return loss, self._turned(slopes.view(len(problems), -1), self.inverse_root, 1 / self.bias_root)
 
