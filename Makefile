@@ -36,7 +36,7 @@ check: $(READY)
 
 test: check
 	@echo "[test] the whole suite, without the slow tests"
-	@$(BIN)/pytest --durations=10
+	@OMP_NUM_THREADS=1 $(BIN)/pytest --durations=10  # small tensors: threads would only wait for each other
 
 test-slow: $(READY)
 	@$(BIN)/pytest -m slow --durations=10
