@@ -20,7 +20,8 @@ from tests.training.runs import run_quietly, settings
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
-import json, sys
+import json, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told its background jobs to ignore it
 sys.path.insert(0, {root!r})
 from tests.training.runs import run_quietly
 run_quietly(json.loads({given!r}), resumes=True)
