@@ -1,0 +1,184 @@
+"""What an experiment is, which there are, and how one becomes files.
+
+An experiment lives in a module of its own with ``run(settings) -> Outcome``. It is imported when it is run, so that
+listing experiments costs nothing; to add one, write the module and add its entry to ``EXPERIMENTS``.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from eigenview.errors import DataError, SettingError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True)
+class LabSettings:
+    """What every experiment may be told."""
+
+    seed: int = 0
+    is_quick: bool = False  # seconds instead of minutes: smaller, so noisier; the exact claims hold all the same
+    data: Path | None = None  # folder of the named data sets, for the experiments on real images
+
+    def __post_init__(self) -> None:
+        if isinstance(self.seed, bool) or not isinstance(self.seed, int) or self.seed < 0:
+            raise SettingError(f"an experiment's seed must be a whole number from 0; got {self.seed!r}")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an experiment found: figures, the data behind them, and the findings in plain words."""
+
+    data: Mapping[str, object]  # numbers, text, lists and dicts of them; None where a value is infinite or undefined
+    figures: Mapping[str, Figure] = field(default_factory=dict)  # "" for the main one, which is named as the experiment
+    lines: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A claim, and the function that puts it to the test."""
+
+    name: str
+    title: str
+    claim: str
+    run: Callable[[LabSettings], Outcome]
+
+
+def _in(module: str) -> Callable[[LabSettings], Outcome]:
+    """``run`` of ``eigenview.lab.<module>``, imported when called."""
+
+    def run(settings: LabSettings) -> Outcome:
+        place = f"{__package__}.{module}"
+        try:
+            found = import_module(place)
+        except ModuleNotFoundError as error:
+            if error.name != place:
+                raise
+            raise SettingError(f"this experiment has no module {place}; is this an incomplete installation?") from None
+        outcome: Outcome = found.run(settings)
+        return outcome
+
+    return run
+
+
+EXPERIMENTS: dict[str, Experiment] = {
+    entry.name: entry
+    for entry in (
+        Experiment(
+            "graph-coupling",
+            "InfoNCE is graph coupling",
+            "Sampled InfoNCE converges to the cross-entropy of two random graphs, which is a Laplacian trace plus "
+            "a log-partition.",
+            _in("graph_coupling"),
+        ),
+        Experiment(
+            "planted-graphs",
+            "Free embeddings against spectral clustering",
+            "Minimising InfoNCE over free embeddings of a planted graph finds what spectral clustering of it finds.",
+            _in("planted_graphs"),
+        ),
+        Experiment(
+            "spectral-recovery",
+            "The spectral contrastive loss recovers the top eigenspace",
+            "Its minimiser is F*·diag(√γ)·R, with the top eigenvectors F* of the normalised adjacency matrix.",
+            _in("spectral_recovery"),
+        ),
+        Experiment(
+            "augmentation-graph",
+            "The augmentation graph of real data",
+            "The spectral embedding of the graph of views predicts what an encoder trained on them learns.",
+            _in("augmentation_graph"),
+        ),
+        Experiment(
+            "temperature-dual",
+            "The temperature is a dual variable",
+            "InfoNCE at its best temperature equals a maximum-entropy problem; at any other it is an upper bound.",
+            _in("temperature_dual"),
+        ),
+        Experiment(
+            "alignment-plane",
+            "The alignment-uniformity plane",
+            "Encoders that are both aligned and uniform classify best; either alone does not.",
+            _in("alignment_plane"),
+        ),
+        Experiment(
+            "bipartite",
+            "CLIP is spectral clustering of a bipartite graph",
+            "Image-text pairs make a bipartite graph, and CLIP's embeddings find its clusters.",
+            _in("bipartite"),
+        ),
+        Experiment(
+            "random-walk",
+            "The random walk, seen",
+            "Training makes the walk on the similarity graph step from each view to its partner.",
+            _in("random_walk_seen"),
+        ),
+        Experiment(
+            "projection-head",
+            "The role of the projection head",
+            "Features before the head serve better than those after it.",
+            _in("projection_head"),
+        ),
+        Experiment(
+            "laplacian-form",
+            "The Laplacian is positive semi-definite",
+            "xᵀLx = ½ Σ W_ij (x_i − x_j)², so it is never negative, for any graph.",
+            _in("laplacian_form"),
+        ),
+    )
+}
+
+
+def run_experiment(name: str, out: Path, *, settings: LabSettings | None = None) -> list[Path]:
+    """Run one experiment; write ``OUT/NAME.json`` and ``OUT/NAME[-figure].png``. The paths, the JSON first.
+
+    Each file appears whole or not at all. The same settings give the same JSON on one machine.
+    """
+    if name not in EXPERIMENTS:
+        raise SettingError(f"the experiments are {', '.join(EXPERIMENTS)}; got {name!r}")
+    out, settings = Path(out), settings or LabSettings()
+    from eigenview.lab.figures import figure_style, png
+
+    with figure_style():
+        outcome = EXPERIMENTS[name].run(settings)
+        images = {f"{name}-{figure}" if figure else name: png(drawn) for figure, drawn in outcome.figures.items()}
+    text = _as_json(EXPERIMENTS[name], settings, outcome)
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+        written = [_write(out / f"{name}.json", text.encode())]
+        return written + [_write(out / f"{image}.png", content) for image, content in images.items()]
+    except OSError as error:
+        raise DataError(f"cannot write the experiment {name} to {out}: {error}") from None
+
+
+def _as_json(experiment: Experiment, settings: LabSettings, outcome: Outcome) -> str:
+    given = {**asdict(settings), "data": None if settings.data is None else settings.data.name}
+    page = {
+        "experiment": experiment.name,
+        "title": experiment.title,
+        "claim": experiment.claim,
+        "settings": given,
+        "findings": outcome.lines,
+        "data": outcome.data,
+    }
+    return json.dumps(page, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
+
+
+def finite(value: float) -> float | None:
+    """The number for JSON, which knows no infinity: None where it is not finite."""
+    return float(value) if math.isfinite(value) else None
+
+
+def _write(path: Path, content: bytes) -> Path:
+    beside = path.with_name(f".{path.name}.writing")
+    beside.write_bytes(content)
+    beside.replace(path)
+    return path

@@ -1,0 +1,92 @@
+"""How the laboratory's figures look: one style, colours that the colour-blind tell apart, sizes that can be read.
+
+matplotlib comes with the extra ``lab`` and is imported only when a figure is drawn. Figures are made without pyplot:
+no window, no global list of figures, any thread.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from eigenview.errors import SettingError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = (  # Okabe & Ito 2008, yellow left out: too pale for lines on white
+    "#0072B2",  # blue
+    "#D55E00",  # vermilion
+    "#009E73",  # green
+    "#CC79A7",  # pink
+    "#E69F00",  # orange
+    "#56B4E9",  # sky blue
+    "#000000",
+    "#7F7F7F",
+)
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")  # beside colours, so that print in grey can be read too
+STYLE: dict[str, object] = {
+    "figure.dpi": 130,
+    "savefig.dpi": 130,
+    "font.size": 11,
+    "axes.titlesize": 12,
+    "axes.labelsize": 11,
+    "legend.fontsize": 9.5,
+    "legend.frameon": False,
+    "xtick.labelsize": 10,
+    "ytick.labelsize": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.color": "#DDDDDD",
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "lines.linewidth": 1.8,
+    "lines.markersize": 5,
+    "image.cmap": "viridis",
+    "axes.formatter.use_mathtext": True,
+}
+
+
+@contextmanager
+def figure_style() -> Iterator[None]:
+    """Draw what is inside in the laboratory's style. :func:`run_experiment` does so for every experiment."""
+    with _matplotlib().rc_context({**STYLE, "axes.prop_cycle": f"cycler('color', {list(COLOURS)})"}):
+        yield
+
+
+def panels(rows: int = 1, columns: int = 1, *, width: float = 5.0, height: float = 3.8) -> tuple[Figure, list[Axes]]:
+    """A figure and its axes, row by row; ``width`` and ``height`` in inches are of one panel."""
+    _matplotlib()
+    from matplotlib.figure import Figure
+
+    with figure_style():
+        figure = Figure(figsize=(width * columns, height * rows), layout="constrained")
+        axes = figure.subplots(rows, columns, squeeze=False)
+    return figure, list(axes.ravel())
+
+
+def band(axes: Axes, x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str) -> None:
+    """A pale band between ``low`` and ``high``: an interval around a line."""
+    axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as a PNG file."""
+    content = io.BytesIO()
+    figure.savefig(content, format="png", metadata={"Software": None})
+    return content.getvalue()
+
+
+def _matplotlib() -> ModuleType:
+    try:
+        import matplotlib
+    except ImportError as error:
+        raise SettingError(
+            "the laboratory's figures need matplotlib, which is not installed: pip install 'eigenview[lab]'"
+        ) from error
+    return matplotlib
