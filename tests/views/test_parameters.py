@@ -54,6 +54,21 @@ def test_crop_boxes_stay_inside_and_keep_scale_and_ratio():
     assert 1.30 < ratio.max() < 1.35
 
 
+def test_without_a_ratio_a_crop_has_the_shape_of_its_image():
+    recipe = Recipe((Crop(32, scale=(0.25, 0.25)),), ratio=None)
+    boxes = draw_boxes(recipe.crops[0], recipe, KEYS, width=640, height=120)
+    assert set(zip(boxes.width, boxes.height, strict=True)) == {(320, 60)}
+    assert (boxes.left.min(), boxes.left.max(), boxes.top.min(), boxes.top.max()) == (0, 320, 0, 60)
+
+
+@pytest.mark.parametrize("size", [(1, 1), (8, 8), (500, 375), (3, 1000), (1999, 7)])
+def test_no_augmentation_keeps_the_whole_image(size):
+    recipe = preset("none")
+    boxes = draw_boxes(recipe.crops[0], recipe, KEYS, width=size[0], height=size[1])
+    whole = {(0, 0, *size, False)}
+    assert set(zip(boxes.left, boxes.top, boxes.width, boxes.height, boxes.flip, strict=True)) == whole
+
+
 def test_crop_places_reach_both_edges_evenly():
     recipe = Recipe((Crop(32, scale=(0.25, 0.25)),), ratio=(1.0, 1.0))
     boxes = draw_boxes(recipe.crops[0], recipe, KEYS, width=8, height=8)

@@ -1,9 +1,21 @@
+import json
 from dataclasses import replace
 
 import pytest
 
 from eigenview.errors import SettingError
-from eigenview.views import PRESETS, Affine, Blur, Crop, Jitter, Recipe, auto_recipe, preset
+from eigenview.views import (
+    PRESETS,
+    Affine,
+    Blur,
+    Crop,
+    Jitter,
+    Recipe,
+    auto_recipe,
+    preset,
+    recipe_from_json,
+    recipe_to_json,
+)
 
 IMAGENET = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 NONE = ((0.0, 0.0, 0.0), (1.0, 1.0, 1.0))
@@ -56,8 +68,8 @@ def test_a_preset_has_the_published_values(name):
         assert 2 * recipe.blur.radius(recipe.crops[0].size) + 1 == taps
 
 
-def test_only_laclip_and_digits_are_not_in_the_table_and_laclip_only_crops():
-    assert set(PRESETS) - set(TABLE) == {"laclip", "digits"}
+def test_only_three_are_not_in_the_table_and_laclip_only_crops():
+    assert set(PRESETS) - set(TABLE) == {"laclip", "digits", "none"}
     assert preset("laclip") == Recipe((Crop(224, 1, (0.5, 1.0)),), flip=0.0, mean=IMAGENET[0], std=IMAGENET[1])
     assert preset("digits").flip == 0.0
 
@@ -125,3 +137,31 @@ def test_an_unknown_preset_is_refused_with_the_names():
 def test_a_recipe_that_makes_no_sense_is_refused(make, message):
     with pytest.raises(SettingError, match=message):
         make()
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_recipe_survives_json(name):
+    recipe = preset(name)
+    assert recipe_from_json(json.loads(json.dumps(recipe_to_json(recipe)))) == recipe
+    assert recipe_from_json({"crops": [{"size": 8}]}) == Recipe((Crop(8),))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"flipp": 0.5}, "flipp: Unexpected keyword argument; got 0.5"),
+        ({"flip": "0.5"}, "flip: Input should be a valid number; got '0.5'"),
+        ({"flip": 2}, r"views: flip must lie in \[0, 1\]; got 2.0; see"),
+        ({"crops": [{"size": 8.5}]}, "crops.0.size: Input should be a valid integer; got 8.5"),
+        ({"crops": [{"size": 8, "scale": [0.5]}]}, "crops.0.scale.1: Field required"),
+        ({"crops": None}, "crops: Input should be a valid array; got None"),
+        ({"jitter": {"hue": 0.7}}, r"hue must lie in \[0, 0.5\] turns; got 0.7"),
+        ({"mean": [0.0, float("nan"), 0.0]}, "mean must be finite"),
+        ({"colour": "hsv"}, "colour: Input should be 'matrix' or 'steps'; got 'hsv'"),
+    ],
+)
+def test_json_that_describes_no_views_is_refused(change, message):
+    with pytest.raises(SettingError, match=message):
+        recipe_from_json({**recipe_to_json(preset("moco-v2")), **change})
+    with pytest.raises(SettingError, match="all of it: Input should be an object; got 7"):
+        recipe_from_json(7)

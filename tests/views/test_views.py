@@ -195,3 +195,14 @@ def test_indices_that_do_not_fit_are_refused():
         Views(EVERYTHING)(IMAGES, torch.rand(12), epoch=0)
     with pytest.raises(SettingError, match="from 0; got -1"):
         Views(EVERYTHING)(IMAGES, INDICES - 101, epoch=0)
+
+
+def test_the_none_preset_only_resizes_and_normalises():
+    recipe = preset("none", size=40)
+    square = photos(3, 40, 40)
+    batch = Views(recipe, seed=3)(square, [4, 5, 6], epoch=7)
+    expected = (square / 255 - torch.tensor(recipe.mean)[:, None, None]) / torch.tensor(recipe.std)[:, None, None]
+    for view in batch.views:
+        torch.testing.assert_close(view, expected)
+    first, second = Views(preset("none", size=16))(IMAGES, INDICES, epoch=0).views
+    torch.testing.assert_close(first, second, rtol=0, atol=0)

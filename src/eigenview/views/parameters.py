@@ -72,7 +72,7 @@ def draw_boxes(crop: Crop, recipe: Recipe, keys: Keys, *, width: int | Ints, hei
     wide, high = np.broadcast_to(width, keys.shape), np.broadcast_to(height, keys.shape)
     numbers = uniforms(keys, _AREA, _FLIP + 1)
     area = between(numbers[..., _AREA:_RATIO], crop.scale) * (wide * high)[..., None]
-    ratio = np.exp(between(numbers[..., _RATIO:_TOP], (math.log(recipe.ratio[0]), math.log(recipe.ratio[1]))))
+    ratio = _ratios(numbers[..., _RATIO:_TOP], recipe.ratio, wide, high)
     widths, heights = np.rint(np.sqrt(area * ratio)), np.rint(np.sqrt(area / ratio))
     fits = (widths >= 1) & (widths <= wide[..., None]) & (heights >= 1) & (heights <= high[..., None])
     first = fits.argmax(axis=-1)[..., None]
@@ -130,7 +130,16 @@ def between(numbers: Floats, limits: Range) -> Floats:
     return limits[0] + (limits[1] - limits[0]) * numbers
 
 
-def _largest_allowed(wide: Ints, high: Ints, ratio: Range) -> tuple[Floats, Floats]:
+def _ratios(numbers: Floats, limits: Range | None, wide: Ints, high: Ints) -> Floats:
+    """Width / height of each try: its log is uniform, or the image's own."""
+    if limits is None:
+        return np.broadcast_to((wide / high)[..., None], numbers.shape)
+    return np.exp(between(numbers, (math.log(limits[0]), math.log(limits[1]))))
+
+
+def _largest_allowed(wide: Ints, high: Ints, ratio: Range | None) -> tuple[Floats, Floats]:
+    if ratio is None:
+        return wide.astype(np.float64), high.astype(np.float64)
     width = np.where(wide / high > ratio[1], np.rint(high * ratio[1]), wide)
     height = np.where(wide / high < ratio[0], np.rint(wide / ratio[0]), high)
     return np.maximum(width, 1.0), np.maximum(height, 1.0)

@@ -68,6 +68,9 @@ PRESETS: dict[str, Recipe] = {
         mean=(0.3,),
         std=(0.35,),
     ),
+    "none": Recipe(  # the whole image, resized: no augmentation, for experiments that ask what augmentation does
+        (Crop(224, scale=(1.0, 1.0)),), ratio=None, flip=0.0, mean=IMAGENET_MEAN, std=IMAGENET_STD
+    ),
 }
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Literal
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from eigenview.errors import SettingError
 
@@ -13,10 +16,14 @@ Range = tuple[float, float]
 Interpolation = Literal["bilinear", "bicubic"]
 ColourModel = Literal["matrix", "steps"]
 
+_STRICT = ConfigDict(extra="forbid", strict=True)  # for recipe_from_json
+
 
 @dataclass(frozen=True)
 class Crop:
     """``count`` views of ``size`` × ``size`` pixels, each a random part covering ``scale`` of the image's area."""
+
+    __pydantic_config__ = _STRICT
 
     size: int
     count: int = 2
@@ -32,6 +39,8 @@ class Crop:
 @dataclass(frozen=True)
 class Jitter:
     """Colour jitter: factors from U(1 − x, 1 + x) (not below 0), hue from U(−hue, hue) turns; with ``probability``."""
+
+    __pydantic_config__ = _STRICT
 
     brightness: float = 0.0
     contrast: float = 0.0
@@ -54,6 +63,8 @@ class Blur:
     None lets the kernel reach 4 σ, for recipes that name only a radius.
     """
 
+    __pydantic_config__ = _STRICT
+
     probability: float = 0.5
     sigma: Range = (0.1, 2.0)
     kernel: float | None = 0.1
@@ -74,6 +85,8 @@ class Blur:
 class Affine:
     """A small rotation (± degrees), shift (± share of the size), zoom and shear (± degrees); black comes in."""
 
+    __pydantic_config__ = _STRICT
+
     degrees: float = 0.0
     shift: float = 0.0
     zoom: Range = (1.0, 1.0)
@@ -92,10 +105,13 @@ class Recipe:
 
     ``colour`` is "matrix" (one colour matrix a view, hue as a YIQ rotation, clamped once at the end) or "steps"
     (brightness, contrast, saturation and exact HSV hue in random order, clamped after each, as the papers' code does).
+    ``ratio`` is the range of a crop's width / height; None gives each crop the shape of its image.
     """
 
+    __pydantic_config__ = _STRICT
+
     crops: tuple[Crop, ...]
-    ratio: Range = (3 / 4, 4 / 3)
+    ratio: Range | None = (3 / 4, 4 / 3)
     flip: float = 0.5
     jitter: Jitter | None = None
     grey: float = 0.0
@@ -109,7 +125,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         _need(len(self.crops) > 0, "a recipe needs at least one crop; got none")
-        _need(_range(self.ratio, "ratio")[0] > 0, f"ratio (width / height) must be positive; got {self.ratio}")
+        low = 1.0 if self.ratio is None else _range(self.ratio, "ratio")[0]
+        _need(low > 0, f"ratio (width / height) must be positive; got {self.ratio}")
         for name in ("flip", "grey", "solarise"):
             _probability(getattr(self, name), name)
         check_statistics(self.mean, self.std)
@@ -125,9 +142,28 @@ class Recipe:
         return replace(self, crops=tuple(crops))
 
 
+def recipe_to_json(recipe: Recipe) -> dict[str, object]:
+    """Every value of a recipe, in what JSON can hold: a dict of numbers, strings, lists and dicts."""
+    content: dict[str, object] = json.loads(json.dumps(asdict(recipe)))
+    return content
+
+
+def recipe_from_json(content: Mapping[str, object]) -> Recipe:
+    """The recipe that ``recipe_to_json`` described. What is missing takes its default; unknown names are refused."""
+    try:
+        return TypeAdapter(Recipe).validate_json(json.dumps(content))
+    except ValidationError as error:
+        first = error.errors()[0]
+        refused = first.get("ctx", {}).get("error")  # by a recipe's own rules, which say what arrived
+        place = ".".join(str(part) for part in first["loc"])
+        reason = str(refused) if refused else f"{place or 'all of it'}: {first['msg']}; got {first['input']!r}"
+        raise SettingError(f"this does not describe views: {reason}; see recipe_to_json(preset(...))") from None
+
+
 def check_statistics(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
     _need(len(mean) == len(std) and len(mean) in (1, 3), f"mean and std need 1 or 3 values each; got {mean} and {std}")
-    _need(all(value > 0 for value in std), f"std must be positive; got {std}")
+    _need(all(math.isfinite(value) for value in mean), f"mean must be finite; got {mean}")
+    _need(all(0 < value < math.inf for value in std), f"std must be positive; got {std}")
 
 
 def check_interpolation(interpolation: str) -> None:
