@@ -10,14 +10,18 @@ from eigenview.evaluation.clustering import (
     contingency,
     normalised_mutual_information,
 )
-from eigenview.evaluation.dense import DepthDecoder, DepthProtocol, DepthResult, predict_depth
+from eigenview.evaluation.comparison import Compared, compare, compare_runs, comparison_table, table
+from eigenview.evaluation.dense import DepthDecoder, DepthProtocol, DepthResult, depth_scores, predict_depth
 from eigenview.evaluation.evaluate import EVALUATIONS, Split, evaluate
+from eigenview.evaluation.evaluate_run import Subject, evaluate_run, subjects
 from eigenview.evaluation.features import PROJECTION, Features, extract
 from eigenview.evaluation.few_label import FewLabels, few_label_accuracy
 from eigenview.evaluation.finetune import finetune, finetune_scores
+from eigenview.evaluation.folds import fold_scores, read_folds
 from eigenview.evaluation.knn import Neighbours, knn_predict, nearest
 from eigenview.evaluation.linear import LinearClassifier, Selection, fit_logistic, select_logistic
 from eigenview.evaluation.probe import FeatureRows, ProbeResult, ViewRows, train_probe
+from eigenview.evaluation.probe_scores import view_probe_scores
 from eigenview.evaluation.protocols import (
     FINETUNES,
     PROTOCOLS,
@@ -25,20 +29,21 @@ from eigenview.evaluation.protocols import (
     ProbeProtocol,
     ProbeViews,
     find_protocol,
+    finetune_protocol,
 )
 from eigenview.evaluation.retrieval import Retrieval, retrieve
+from eigenview.evaluation.run_head import run_head
 from eigenview.evaluation.runs import EvaluatedRun, open_run
 from eigenview.evaluation.scores import (
-    Compared,
     Score,
     bootstrap_interval,
-    compare,
     load_scores,
     mean_score,
+    over_repeats,
     save_score,
 )
 from eigenview.evaluation.selection import EncoderChoice, choose_encoder
-from eigenview.evaluation.transfer import table, transfer
+from eigenview.evaluation.transfer import transfer
 
 __all__ = [
     "EVALUATIONS",
@@ -65,6 +70,7 @@ __all__ = [
     "Score",
     "Selection",
     "Split",
+    "Subject",
     "ViewRows",
     "adjusted_rand_index",
     "bootstrap_interval",
@@ -72,26 +78,37 @@ __all__ = [
     "cluster",
     "cluster_hits",
     "compare",
+    "compare_runs",
+    "comparison_table",
     "contingency",
+    "depth_scores",
     "evaluate",
+    "evaluate_run",
     "extract",
     "few_label_accuracy",
     "find_protocol",
     "finetune",
+    "finetune_protocol",
     "finetune_scores",
     "fit_logistic",
+    "fold_scores",
     "knn_predict",
     "load_scores",
     "mean_score",
     "nearest",
     "normalised_mutual_information",
     "open_run",
+    "over_repeats",
     "predict_depth",
+    "read_folds",
     "retrieve",
+    "run_head",
     "save_score",
     "select_logistic",
+    "subjects",
     "table",
     "train_probe",
     "transfer",
     "untrained_like",
+    "view_probe_scores",
 ]

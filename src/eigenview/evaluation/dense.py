@@ -6,7 +6,9 @@ not published. This is our reconstruction: comparable among encoders here, not w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 import torch
@@ -18,8 +20,11 @@ from eigenview.data.order import Plan
 from eigenview.data.progress import progress_bar
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation.features import evaluating
+from eigenview.evaluation.identity import DIGITS, images_identity, weights_identity
+from eigenview.evaluation.scores import JSON, Score, mean_score
 from eigenview.nn import Encoder
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
+from eigenview.views import CentreView
 
 ROWS = 64  # images encoded at a time
 
@@ -100,6 +105,66 @@ def predict_depth(
     return DepthResult(errors.double(), (centre - test_depth).square().mean(dim=(1, 2, 3)).double())
 
 
+def depth_scores(
+    encoder: Encoder,
+    train: Source,
+    test: Source,
+    *,
+    view: CentreView | None = None,
+    layers: Sequence[str] = ("conv4", "conv5"),
+    protocol: DepthProtocol | None = None,
+    subject: str = "encoder",
+    seed: int = 0,
+    shows_progress: bool = True,
+) -> list[Score]:
+    """Mean squared error of depth from each layer, one score a layer, lower is better; items are test images.
+
+    With a ``view`` (a run's), its statistics normalise the images. The score of predicting the training mean of every
+    position comes last, for comparison: no representation should be worse.
+    """
+    given = protocol if protocol is not None else DepthProtocol()
+    if view is not None:
+        given = replace(given, mean=view.mean, std=view.std)
+    data: dict[str, JSON] = {"train": _identity(train), "test": _identity(test)}
+    scores, means = [], None
+    for layer in layers:
+        way = replace(given, layer=layer)
+        found = predict_depth(encoder, train, test, protocol=way, seed=seed, shows_progress=shows_progress)
+        settings = {name: value for name, value in asdict(way).items() if name not in ("mean", "std")}
+        scores.append(_score(found.errors, f"depth {layer}", settings, data, subject, weights_identity(encoder), seed))
+        means = found.mean_errors
+    if means is not None:
+        settings = {"border": given.border, "output": given.output}
+        scores.append(_score(means, "depth mean", settings, data, "training mean", "", seed))
+    return scores
+
+
+def _score(
+    errors: Tensor, name: str, protocol: dict[str, JSON], data: dict[str, JSON], subject: str, weights: str, seed: int
+) -> Score:
+    return mean_score(
+        errors,
+        name=name,
+        metric="mse",
+        protocol=protocol,
+        data=data,
+        subject=subject,
+        encoder=weights,
+        seed=seed,
+        higher_is_better=False,
+    )
+
+
+def _identity(source: Source) -> str:
+    """Which images with which depths."""
+    digest = hashlib.sha256()
+    for item in range(len(source)):
+        depth = source.depth(item)
+        if depth is not None:
+            digest.update(np.ascontiguousarray(depth).data)
+    return f"{len(source)} of {images_identity(source)}/{digest.hexdigest()[:DIGITS]}"
+
+
 def _fit(
     decoder: DepthDecoder, maps: Tensor, wanted: Tensor, protocol: DepthProtocol, seed: int, shows_progress: bool
 ) -> None:
@@ -131,10 +196,11 @@ def _read(encoder: Encoder, source: Source, protocol: DepthProtocol) -> tuple[Te
         items = range(start, min(start + ROWS, len(source)))
         images = torch.stack([_square(source.image(item).pixels(), protocol) for item in items])
         low, high = (torch.tensor(values)[:, None, None] for values in (protocol.mean, protocol.std))
-        found = encoder.features((images / 255 - low) / high, [protocol.layer])[protocol.layer]
+        seen = ((images / 255 - low) / high).to(next(encoder.parameters(), images).device)
+        found = encoder.features(seen, [protocol.layer])[protocol.layer]
         if found.ndim != 4:
             raise SettingError(f"layer {protocol.layer!r} has no positions to decode depth from; pick a convolution")
-        maps.append(found.float())
+        maps.append(found.float().cpu())
         depths.append(torch.stack([_depth(source, item, protocol) for item in items]))
     return torch.cat(maps), torch.cat(depths)
 

@@ -15,15 +15,16 @@ from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.evaluation.checks import check_labels, check_no_class_is_new, check_several_classes
 from eigenview.evaluation.clustering import (
+    STARTS,
     adjusted_rand_index,
     cluster,
     cluster_hits,
     contingency,
     normalised_mutual_information,
 )
-from eigenview.evaluation.features import Features, extract
+from eigenview.evaluation.features import extract
 from eigenview.evaluation.few_label import few_label_accuracy
-from eigenview.evaluation.identity import images_identity, labels_identity, weights_identity
+from eigenview.evaluation.identity import data_identity, weights_identity
 from eigenview.evaluation.knn import knn_predict
 from eigenview.evaluation.linear import INVERSE_PENALTIES, select_logistic
 from eigenview.evaluation.probe import FeatureRows, train_probe
@@ -36,6 +37,7 @@ from eigenview.views import CentreView
 NEIGHBOURS = (1, 5, 20, 200)
 LABELS_PER_CLASS = (1, 10)
 DRAWS = 10
+CLUSTER_NEIGHBOURS = 20  # edges of each row in the graph that spectral clustering cuts
 FOLDS = 5
 
 
@@ -102,7 +104,7 @@ def evaluate(
         extract(encoder, source, view=view, layers=layers, head=head, cache=cache, group=group)
         for source in (train, test)
     )
-    data = {"train": data_identity(train, before), "test": data_identity(test, after)}
+    data = {"train": data_identity(train, before.labelled), "test": data_identity(test, after.labelled)}
     weights = weights_identity(encoder, *([] if head is None else [head]))
     scores: list[Score] = []
     for layer in layers:
@@ -111,11 +113,6 @@ def evaluate(
         )
         scores += [score for protocol in chosen for score in protocol(split)]
     return scores
-
-
-def data_identity(source: Source, features: Features) -> str:
-    """Which images with which labels: a hash of both, and how many."""
-    return f"{len(features.index)} of {images_identity(source)}/{labels_identity(features.labelled)}"
 
 
 def knn_scores(split: Split) -> list[Score]:
@@ -161,8 +158,9 @@ def few_label_scores(split: Split) -> list[Score]:
 def cluster_scores(split: Split, method: str) -> list[Score]:
     """Clusters of the test features, as many as there are classes; no label is used to find them."""
     count = len(torch.unique(split.test_labels))
-    found = cluster(split.test, count, method=method, seed=split.seed)  # type: ignore[arg-type]
-    hits = split.score(cluster_hits(found, split.test_labels), method, "hungarian accuracy", clusters=count)
+    found = cluster(split.test, count, method=method, neighbours=CLUSTER_NEIGHBOURS, seed=split.seed)  # type: ignore[arg-type]
+    settings: dict[str, JSON] = {"starts": STARTS} if method == "kmeans" else {"neighbours": CLUSTER_NEIGHBOURS}
+    hits = split.score(cluster_hits(found, split.test_labels), method, "hungarian accuracy", clusters=count, **settings)
     scores = [hits]
     for metric, measure in {"nmi": normalised_mutual_information, "ari": adjusted_rand_index}.items():
         interval = bootstrap_interval(
@@ -189,7 +187,7 @@ def probe_scores(split: Split, name: str) -> list[Score]:
     """A minibatch protocol on the features of the evaluation view, at the paper's learning rate."""
     found = train_probe(PROTOCOLS[name], FeatureRows(split.train, split.train_labels), seed=split.seed)
     right = found.classifier.predict(split.test) == split.test_labels
-    settings = {key: value for key, value in asdict(PROTOCOLS[name]).items() if key != "views"}
+    settings = {key: value for key, value in asdict(PROTOCOLS[name]).items() if key not in ("views", "margin")}
     return [split.score(right, f"probe {name}", "accuracy", views="evaluation", **settings)]
 
 

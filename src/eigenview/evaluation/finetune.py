@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from copy import deepcopy
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import numpy as np
 import torch
@@ -13,17 +13,21 @@ from torch.nn.functional import cross_entropy
 
 from eigenview.data import BatchSource, Loader, Source, subset
 from eigenview.data.progress import progress_bar
+from eigenview.distributed import Group, gather_rows, rank, sum_over_processes, world_size
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.checks import check_labels, check_no_class_is_new, check_several_classes
-from eigenview.evaluation.evaluate import Split, data_identity
+from eigenview.evaluation.evaluate import Split
 from eigenview.evaluation.features import evaluating, evaluation_batches, extract
-from eigenview.evaluation.identity import weights_identity
+from eigenview.evaluation.identity import data_identity, weights_identity
 from eigenview.evaluation.linear import fit_logistic
-from eigenview.evaluation.protocols import FinetuneProtocol
-from eigenview.evaluation.scores import Score
-from eigenview.nn import POOLED, Encoder
+from eigenview.evaluation.probe import start_head
+from eigenview.evaluation.protocols import FINETUNES, FinetuneProtocol, finetune_protocol
+from eigenview.evaluation.scores import JSON, Score
+from eigenview.nn import POOLED, Encoder, synchronise
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
 from eigenview.views import CentreView, Cropper, Views
+
+SHARES = (0.01, 0.1, 1.0)  # of the labels
 
 
 def finetune(
@@ -36,30 +40,26 @@ def finetune(
     share: float = 1.0,
     seed: int = 0,
     shows_progress: bool = True,
+    group: Group = None,
 ) -> Tensor:
     """(n,) 1 where a readable test image is right after training encoder and head on ``share`` of the labels.
 
     ``encoder`` itself is not changed: a copy is trained, batch norms included. From scratch is the same call with an
-    untrained encoder. The share is drawn by ``seed``, evenly over classes, at least one image of each.
+    untrained encoder. The share is drawn by ``seed``, evenly over classes, at least one image of each. With a
+    ``group``, processes share every batch, synchronise batch norms and gradients, and all get the answer.
     """
-    protocol = protocol if protocol is not None else FinetuneProtocol()
-    labels, test_labels = _labels(train, "training"), _labels(test, "test")
+    protocol = protocol if protocol is not None else finetune_protocol(share)
+    labels, test_labels = source_labels(train, "training"), source_labels(test, "test")
     check_several_classes(labels, "training labels")
     check_no_class_is_new(labels, test_labels)
     chosen = draw_share(labels, share, seed=seed)
-    model, head = deepcopy(encoder), nn.Linear(encoder.feature_width, int(labels.max()) + 1)
-    with torch.no_grad():
-        head.weight.normal_(std=protocol.deviation, generator=torch.Generator().manual_seed(seed))
-        head.bias.zero_()
-    device = next(model.parameters(), head.weight).device
-    head.to(device)
-    _train(model, head, subset(train, chosen.numpy()), labels[chosen], view, protocol, seed, shows_progress)
-    right = []
-    with evaluating(model, head), torch.no_grad():
-        for batch, images in evaluation_batches(test, view):
-            predicted = head(model(images.to(device))).argmax(dim=1).cpu()
-            right.append(predicted == test_labels[batch.index])
-    return torch.cat(right).double()
+    device = next(encoder.parameters(), torch.empty(0)).device
+    model = synchronise(deepcopy(encoder).to(memory_format=torch.channels_last), group)  # type: ignore[call-overload]
+    head = start_head(encoder.feature_width, int(labels.max()) + 1, deviation=protocol.deviation, seed=seed)
+    tuned = _Tuned(model, head.to(device), protocol, group)
+    tuned.train(subset(train, chosen.numpy()), labels[chosen], view, seed, shows_progress and rank(group) == 0)
+    index, predicted = tuned.predict(test, view)
+    return (predicted == test_labels[index]).double()
 
 
 def finetune_scores(
@@ -69,29 +69,54 @@ def finetune_scores(
     test: Source,
     *,
     view: CentreView,
-    protocol: FinetuneProtocol | None = None,
-    shares: Sequence[float] = (0.01, 0.1, 1.0),
+    protocols: Mapping[float, FinetuneProtocol] | None = None,
+    scratch: FinetuneProtocol | None = None,
     subject: str = "encoder",
     seed: int = 0,
+    shows_progress: bool = True,
+    group: Group = None,
 ) -> list[Score]:
     """Frozen, fine-tuned and from scratch, on the same share of the labels: three rows of one table for each share.
 
-    Frozen is logistic regression (C = 1, standardised features) on the images that fine-tuning gets.
+    ``protocols`` by share of the labels; SwAV's for 1 %, 10 % and 100 % otherwise. From scratch has rates of its own
+    (``scratch``; ours are 0.1 for trunk and head) and the epochs of the share's protocol. Frozen is logistic regression
+    (C = 1, standardised features) on the images that fine-tuning gets.
     """
-    protocol = protocol if protocol is not None else FinetuneProtocol()
-    before, after = (extract(encoder, source, view=view) for source in (train, test))
-    data = {"train": data_identity(train, before), "test": data_identity(test, after)}
-    weights, scores = weights_identity(encoder), []
-    for share in shares:
-        kept = torch.isin(before.index, draw_share(_labels(train, "training"), share, seed=seed))
+    given = protocols if protocols is not None else {share: finetune_protocol(share) for share in SHARES}
+    own = scratch if scratch is not None else FINETUNES["scratch"]
+    before, after = (
+        extract(encoder, source, view=view, shows_progress=shows_progress, group=group) for source in (train, test)
+    )
+    data: dict[str, JSON] = {
+        "train": data_identity(train, before.labelled),
+        "test": data_identity(test, after.labelled),
+    }
+    weights, fresh, scores = weights_identity(encoder), weights_identity(untrained), []
+    for share, protocol in given.items():
+        kept = torch.isin(before.index, draw_share(source_labels(train, "training"), share, seed=seed))
         rows, labels = before[POOLED][kept], before.labelled[kept]
         split = Split(rows, labels, after[POOLED], after.labelled, POOLED, dict(data), subject, weights, seed)
-        own, other = split.standardised()
-        right = fit_logistic(own, labels).predict(other) == after.labelled
+        known, unknown = split.standardised()
+        right = fit_logistic(known, labels).predict(unknown) == after.labelled
         scores.append(split.score(right, f"frozen {share:.0%}", "accuracy", share=share, inverse_penalty=1.0))
-        for name, start in {"finetuned": encoder, "from scratch": untrained}.items():
-            tuned = finetune(start, train, test, view=view, protocol=protocol, share=share, seed=seed)
-            scores.append(split.score(tuned, f"{name} {share:.0%}", "accuracy", share=share, **asdict(protocol)))
+        alone = replace(own, epochs=protocol.epochs, milestones=protocol.milestones)
+        for name, start, way, whose in (
+            ("finetuned", encoder, protocol, weights),
+            ("from scratch", untrained, alone, fresh),
+        ):
+            tuned = finetune(
+                start,
+                train,
+                test,
+                view=view,
+                protocol=way,
+                share=share,
+                seed=seed,
+                shows_progress=shows_progress,
+                group=group,
+            )
+            score = split.score(tuned, f"{name} {share:.0%}", "accuracy", share=share, **asdict(way))
+            scores.append(replace(score, encoder=whose))
     return scores
 
 
@@ -107,56 +132,80 @@ def draw_share(labels: Tensor, share: float, *, seed: int) -> Tensor:
     return torch.cat(parts).sort().values
 
 
-def _train(
-    model: Encoder,
-    head: nn.Linear,
-    source: Source,
-    labels: Tensor,
-    view: CentreView,
-    protocol: FinetuneProtocol,
-    seed: int,
-    shows_progress: bool,
-) -> None:
-    recipe = protocol.views.recipe(view)
-    views, stays_whole = Views(recipe, seed=seed), isinstance(source, BatchSource)
-    size = min(protocol.batch_size, len(source))
-    prepare = None if stays_whole else Cropper(recipe, seed=seed)
-    loader = Loader(source, batch_size=size, seed=seed, prepare=prepare)  # whole batches: batch norms see no small ones
-    optimizer = build_optimizer(
-        "sgd",
-        [
-            ParameterGroup("trunk", tuple(model.parameters()), protocol.trunk_rate, protocol.weight_decay),
-            ParameterGroup("head", tuple(head.parameters()), protocol.head_rate, protocol.weight_decay),
-        ],
-        momentum=protocol.momentum,
-    )
-    schedule = build_schedule(
-        "step",
-        total=protocol.epochs * len(loader),
-        milestones=[epoch * len(loader) for epoch in protocol.milestones],
-        factor=protocol.factor,
-    )
-    device, step = head.weight.device, 0
-    model.train()
-    with progress_bar("fine-tuning", total=protocol.epochs, shown=shows_progress) as advance:
-        for epoch in range(protocol.epochs):
-            loader.set_epoch(epoch)
-            for batch in loader:
-                whole = batch.to(device)
-                if stays_whole:
-                    made = views(whole.views[0], batch.index, epoch=epoch)
-                else:
-                    made = views.finish(whole.views, batch.index, epoch=epoch)
-                set_learning_rate(optimizer, schedule(step))
-                optimizer.zero_grad()
-                loss = cross_entropy(head(model(made.views[0])), labels[batch.index].to(device))
-                loss.backward()  # type: ignore[no-untyped-call]
-                optimizer.step()
-                step += 1
-            advance(1)
+class _Tuned:
+    """A network and its linear head, under training; every process of the group holds the same."""
+
+    def __init__(self, model: nn.Module, head: nn.Linear, protocol: FinetuneProtocol, group: Group) -> None:
+        self.model, self.head, self.protocol, self.group = model, head, protocol, group
+        self.device = head.weight.device
+        self.optimizer = build_optimizer(
+            "sgd",
+            [
+                ParameterGroup("trunk", tuple(model.parameters()), protocol.trunk_rate, protocol.weight_decay),
+                ParameterGroup("head", tuple(head.parameters()), protocol.head_rate, protocol.weight_decay),
+            ],
+            momentum=protocol.momentum,
+        )
+
+    def train(self, source: Source, labels: Tensor, view: CentreView, seed: int, shows_progress: bool) -> None:
+        recipe, protocol = self.protocol.views.recipe(view), self.protocol
+        views, stays_whole = Views(recipe, seed=seed), isinstance(source, BatchSource)
+        loader = Loader(  # whole batches: batch norms see no small ones
+            source,
+            batch_size=min(protocol.batch_size, len(source)),
+            seed=seed,
+            prepare=None if stays_whole else Cropper(recipe, seed=seed),
+            group=self.group,
+        )
+        schedule = build_schedule(
+            "step",
+            total=protocol.epochs * len(loader),
+            milestones=[epoch * len(loader) for epoch in protocol.milestones],
+            factor=protocol.factor,
+        )
+        step = 0
+        self.model.train()
+        with progress_bar("fine-tuning", total=protocol.epochs, shown=shows_progress) as advance:
+            for epoch in range(protocol.epochs):
+                loader.set_epoch(epoch)
+                for batch in loader:
+                    whole = batch.to(self.device)
+                    made = (
+                        views(whole.views[0], batch.index, epoch=epoch)
+                        if stays_whole
+                        else views.finish(whole.views, batch.index, epoch=epoch)
+                    )
+                    set_learning_rate(self.optimizer, schedule(step))
+                    self._step(made.views[0], labels[batch.index].to(self.device), loader.plan.batch_size)
+                    step += 1
+                advance(1)
+
+    def _step(self, images: Tensor, labels: Tensor, count: int) -> None:
+        """One step on this process's share of ``count`` images; gradients are those of the mean over all of them."""
+        self.optimizer.zero_grad()
+        logits = self.head(self.model(images.contiguous(memory_format=torch.channels_last)))
+        (cross_entropy(logits, labels, reduction="sum") / count).backward()  # type: ignore[no-untyped-call]
+        if world_size(self.group) > 1:
+            for parameter in (*self.model.parameters(), *self.head.parameters()):
+                if parameter.grad is not None:
+                    parameter.grad = sum_over_processes(parameter.grad, self.group)
+        self.optimizer.step()
+
+    def predict(self, source: Source, view: CentreView) -> tuple[Tensor, Tensor]:
+        """Which items are readable, and the class of each, in the source's order."""
+        places, classes = [torch.empty(0, dtype=torch.long)], [torch.empty(0, dtype=torch.long)]
+        with evaluating(self.model, self.head), torch.no_grad():
+            for batch, images in evaluation_batches(source, view, group=self.group):
+                found = self.head(self.model(images.to(self.device, memory_format=torch.channels_last)))
+                places.append(batch.index)
+                classes.append(found.argmax(dim=1).cpu())
+        index, predicted = (gather_rows(torch.cat(parts), self.group) for parts in (places, classes))
+        order = index.argsort()
+        return index[order], predicted[order]
 
 
-def _labels(source: Source, name: str) -> Tensor:
+def source_labels(source: Source, name: str) -> Tensor:
+    """The labels of a source, one an item; refused where there are none, or some items have none."""
     if source.labels is None:
         raise DataError(f"the {name} images have no labels, and fine-tuning needs them; give a labelled source")
     labels = torch.from_numpy(np.asarray(source.labels))

@@ -53,6 +53,11 @@ def labels_identity(labels: Tensor) -> str:
     return hashlib.sha256(labels.cpu().long().contiguous().numpy().data).hexdigest()[:DIGITS]
 
 
+def data_identity(source: Source, labels: Tensor) -> str:
+    """Which images with which labels: a hash of both, and how many; ``labels`` are those of the readable images."""
+    return f"{len(labels)} of {images_identity(source)}/{labels_identity(labels)}"
+
+
 def settings_identity(settings: Mapping[str, object]) -> str:
     """A hash of plain settings: the same for the same names and values, in any order."""
     text = json.dumps(settings, sort_keys=True, ensure_ascii=False, default=str)

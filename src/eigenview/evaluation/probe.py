@@ -14,9 +14,10 @@ from torch.nn.functional import cross_entropy
 from eigenview.data import BatchSource, Loader, Source, subset
 from eigenview.data.order import Plan
 from eigenview.data.progress import progress_bar
+from eigenview.distributed import Group, gather_rows
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.checks import check_features, check_labels, check_several_classes
-from eigenview.evaluation.features import evaluating, evaluation_batches
+from eigenview.evaluation.features import evaluating, extract
 from eigenview.evaluation.linear import LinearClassifier, stratified_folds
 from eigenview.evaluation.protocols import ProbeProtocol
 from eigenview.nn import POOLED, Encoder
@@ -67,22 +68,37 @@ class ViewRows:
     """Features of new views in every epoch, as the papers' code computes them."""
 
     def __init__(
-        self, encoder: Encoder, source: Source, *, view: CentreView, protocol: ProbeProtocol, layer: str = POOLED
+        self,
+        encoder: Encoder,
+        source: Source,
+        *,
+        view: CentreView,
+        protocol: ProbeProtocol,
+        layer: str = POOLED,
+        group: Group = None,
     ) -> None:
+        """With a ``group``, each process encodes its share of every batch and all get the whole batch.
+
+        The heads are then trained alike in every process: they are small, and the encoder is where the time goes.
+        """
         if source.labels is None:
             raise DataError("these images have no labels, and a probe needs them; give a labelled source")
         self.encoder, self.source, self.view, self.protocol, self.layer = encoder, source, view, protocol, layer
+        self.group = group
         self.labels = torch.from_numpy(np.asarray(source.labels))
         self._loaders: dict[tuple[int, int], Loader] = {}
 
     def part(self, index: Tensor) -> ViewRows:
         chosen = subset(self.source, index.numpy())
-        return ViewRows(self.encoder, chosen, view=self.view, protocol=self.protocol, layer=self.layer)
+        return ViewRows(
+            self.encoder, chosen, view=self.view, protocol=self.protocol, layer=self.layer, group=self.group
+        )
 
     def fixed(self) -> tuple[Tensor, Tensor]:
-        found = [(self._features(images), batch.index) for batch, images in evaluation_batches(self.source, self.view)]
-        rows, index = (torch.cat(parts) for parts in zip(*found, strict=True))
-        return rows, self.labels[index]
+        found = extract(
+            self.encoder, self.source, view=self.view, layers=[self.layer], shows_progress=False, group=self.group
+        )
+        return found[self.layer], self.labels[found.index]
 
     def batches(self, epoch: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         if self.protocol.views is None:
@@ -92,7 +108,13 @@ class ViewRows:
         if (size, seed) not in self._loaders:  # kept, so that workers live from epoch to epoch
             cropper = None if stays_whole else Cropper(recipe, seed=seed)
             self._loaders[size, seed] = Loader(
-                self.source, batch_size=size, seed=seed, prepare=cropper, drop_last=False, unreadable="skip"
+                self.source,
+                batch_size=size,
+                seed=seed,
+                prepare=cropper,
+                drop_last=False,
+                unreadable="replace",  # batches keep their size on any number of processes
+                group=self.group,
             )
         loader = self._loaders[size, seed]
         loader.set_epoch(epoch)
@@ -101,7 +123,8 @@ class ViewRows:
                 made = views(batch.views[0], batch.index, epoch=epoch)
             else:
                 made = views.finish(batch.views, batch.index, epoch=epoch)
-            yield self._features(made.views[0]), self.labels[batch.index]
+            rows = gather_rows(self._features(made.views[0]), self.group)
+            yield rows, self.labels[gather_rows(batch.index, self.group)]
 
     def _features(self, images: Tensor) -> Tensor:
         device = next(self.encoder.parameters(), images).device
@@ -169,7 +192,10 @@ def _trained(
             for features, labels in rows.batches(epoch, protocol.batch_size, seed):
                 check_features(features, "features")
                 if optimizer is None:
-                    heads = [_head(features.shape[1], classes, protocol.deviation, seed) for _ in multipliers]
+                    heads = [
+                        start_head(features.shape[1], classes, deviation=protocol.deviation, seed=seed)
+                        for _ in multipliers
+                    ]
                     optimizer = _optimizer(protocol, heads, multipliers)
                 set_learning_rate(optimizer, schedule(step))
                 optimizer.zero_grad()
@@ -188,8 +214,9 @@ def _loss(heads: Sequence[nn.Linear], features: Tensor, labels: Tensor) -> Tenso
     return mean * len(heads)
 
 
-def _head(width: int, classes: int, deviation: float, seed: int) -> nn.Linear:
-    head = nn.Linear(width, classes)
+def start_head(width: int, classes: int, *, deviation: float, seed: int) -> nn.Linear:
+    """A linear layer with weights N(0, deviation²) drawn by ``seed``, bias 0; the global generator stays as it is."""
+    head: nn.Linear = nn.utils.skip_init(nn.Linear, width, classes)  # type: ignore[no-untyped-call]
     with torch.no_grad():
         head.weight.normal_(std=deviation, generator=torch.Generator().manual_seed(seed))
         head.bias.zero_()

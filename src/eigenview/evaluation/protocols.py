@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Literal
 
@@ -48,20 +48,48 @@ class ProbeProtocol:
     factor: float = 0.1
     deviation: float = 0.01  # of the starting weights, normal; the bias starts at 0
     views: ProbeViews | None = ProbeViews()
+    margin: float = 1.0  # of the test view: images are resized to this × its size before the centre is cut
+
+    def test_view(self, view: CentreView) -> CentreView:
+        """The test images as the paper sees them, at the size and with the statistics of ``view``."""
+        return replace(view, resize=round(self.margin * view.size))
+
+    def shortened(self, epochs: int) -> ProbeProtocol:
+        """The same in fewer (or more) epochs: milestones move in proportion."""
+        if epochs < 1:
+            raise SettingError(f"a probe needs at least one epoch; got {epochs}")
+        moved = tuple(round(milestone * epochs / self.epochs) for milestone in self.milestones)
+        return replace(self, epochs=epochs, milestones=moved)
 
 
 SIMCLR_COLOUR = Jitter(0.8, 0.8, 0.8, 0.2, probability=0.8)
 
+IMAGENET_MARGIN = 256 / 224
+
 PROTOCOLS: dict[str, ProbeProtocol] = {
-    "moco": ProbeProtocol(30.0, schedule="step", milestones=(60, 80)),  # He et al. 2020; spectral contrastive too
+    "moco": ProbeProtocol(30.0, schedule="step", milestones=(60, 80), margin=IMAGENET_MARGIN),  # He et al. 2020
+    "spectral": ProbeProtocol(30.0, schedule="step", milestones=(60, 80), margin=40 / 32),  # HaoChen et al. 2021
     "simclr-cifar": ProbeProtocol(0.1, scaling="linear", nesterov=True, batch_size=512),
-    "swav": ProbeProtocol(0.3, weight_decay=1e-6),
-    "simsiam": ProbeProtocol(0.1, scaling="linear", optimizer="larc", batch_size=4096, epochs=90),
-    "random-walk": ProbeProtocol(0.1, schedule="step", milestones=(60, 80), views=ProbeViews(scale=(0.8, 1.0))),
-    "wang-isola": ProbeProtocol(
-        1e-3, optimizer="adam", betas=(0.5, 0.999), batch_size=128, schedule="step", milestones=(60, 80), factor=0.2
+    "swav": ProbeProtocol(0.3, weight_decay=1e-6, margin=IMAGENET_MARGIN),
+    "simsiam": ProbeProtocol(
+        0.1, scaling="linear", optimizer="larc", batch_size=4096, epochs=90, margin=IMAGENET_MARGIN
     ),
-    "kernel-infonce": ProbeProtocol(0.3, weight_decay=1e-6, views=ProbeViews(jitter=SIMCLR_COLOUR, grey=0.2)),
+    "random-walk": ProbeProtocol(
+        0.1, schedule="step", milestones=(60, 80), views=ProbeViews(scale=(0.8, 1.0)), margin=36 / 32
+    ),
+    "wang-isola": ProbeProtocol(
+        1e-3,
+        optimizer="adam",
+        betas=(0.5, 0.999),
+        batch_size=128,
+        schedule="step",
+        milestones=(60, 80),
+        factor=0.2,
+        margin=70 / 64,
+    ),
+    "kernel-infonce": ProbeProtocol(
+        0.3, weight_decay=1e-6, views=ProbeViews(jitter=SIMCLR_COLOUR, grey=0.2), margin=1.1
+    ),
     "kernel-moco": ProbeProtocol(30.0, momentum=0.0, batch_size=512),
 }
 
@@ -81,11 +109,24 @@ class FinetuneProtocol:
     deviation: float = 0.01  # of the head's starting weights
     views: ProbeViews = ProbeViews()
 
+    def shortened(self, epochs: int) -> FinetuneProtocol:
+        """The same in fewer (or more) epochs: milestones move in proportion."""
+        if epochs < 1:
+            raise SettingError(f"fine-tuning needs at least one epoch; got {epochs}")
+        moved = tuple(round(milestone * epochs / self.epochs) for milestone in self.milestones)
+        return replace(self, epochs=epochs, milestones=moved)
+
 
 FINETUNES: dict[str, FinetuneProtocol] = {
     "swav-10%": FinetuneProtocol(),
     "swav-1%": FinetuneProtocol(trunk_rate=0.02, head_rate=5.0),
+    "scratch": FinetuneProtocol(trunk_rate=0.1, head_rate=0.1),  # ours: an untrained trunk has nothing to keep
 }
+
+
+def finetune_protocol(share: float) -> FinetuneProtocol:
+    """SwAV's for this share of the labels: that of 1 % up to 3 %, otherwise that of 10 %."""
+    return FINETUNES["swav-1%" if share <= 0.03 else "swav-10%"]
 
 
 def find_protocol(name: str) -> ProbeProtocol:

@@ -1,4 +1,4 @@
-"""Scores with their intervals, protocol and data: kept as JSON in a run, and compared only where it is fair."""
+"""Scores with their intervals, protocol and data, kept as JSON in a run."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -107,6 +107,31 @@ def mean_interval(values: Values) -> tuple[float, float, float]:
     return mean, mean - half, mean + half
 
 
+def over_repeats(scores: Sequence[Score], *, over: Literal["folds", "seeds"], subject: str | None = None) -> Score:
+    """One score of several of the same protocol: their mean with Student's 95 % interval over folds or seeds.
+
+    Its ``items`` are the repeats' own values: a comparison pairs them in their order. Over seeds the data must be the
+    same; folds are parts of the same data.
+    """
+    first = scores[0] if scores else None
+    if first is None or len(scores) < 2:
+        raise SettingError(f"a mean over {over} needs at least two scores; got {len(scores)}")
+    for other in scores[1:]:
+        if other.protocol_hash != first.protocol_hash or other.data_hash != first.data_hash:
+            raise SettingError(f"only scores of one protocol and data have a mean over {over}; {other} differs")
+    values = [score.value for score in scores]
+    mean, low, high = mean_interval(np.array(values))
+    return replace(
+        first,
+        value=mean,
+        interval=(low, high),
+        protocol={**first.protocol, "mean over": f"{len(values)} {over}"},
+        subject=first.subject if subject is None else subject,
+        encoder=first.encoder if over == "folds" else "",
+        items=tuple(values),
+    )
+
+
 def save_score(score: Score, run: str | Path) -> Path:
     """Write ``run/evaluation/SUBJECT-NAME-METRIC-HASH.json``, whole or not at all, over one of the same measurement."""
     folder = Path(run) / FOLDER
@@ -140,62 +165,3 @@ def _read(file: Path) -> Score:
     if (score.protocol_hash, score.data_hash) != hashes:
         raise DataError(f"{file} was changed by hand: its hashes do not fit; delete it and evaluate again")
     return score
-
-
-@dataclass(frozen=True)
-class Compared:
-    """One row of a comparison: a score, and how it differs from the first one on the same items."""
-
-    score: Score
-    difference: float
-    interval: tuple[float, float] | None  # of the difference; None where there are no items to pair
-    p_value: float | None  # two-sided: no difference
-
-
-def compare(*scores: Score) -> list[Compared]:
-    """Scores of one protocol on the same data, the first one as reference.
-
-    Significance is paired, item by item: McNemar's exact test where items are right or wrong, otherwise a paired
-    t-test; the interval of the difference is a bootstrap over items. Different protocols or data are refused.
-    """
-    if len(scores) < 2:
-        raise SettingError(f"a comparison needs at least two scores; got {len(scores)}")
-    first = scores[0]
-    for other in scores[1:]:
-        if other.protocol_hash != first.protocol_hash:
-            raise SettingError(
-                f"scores of different protocols cannot be compared: {_difference(first, other)}; "
-                f"{first.subject} has {first.name} {first.metric}, {other.subject} {other.name} {other.metric}"
-            )
-        if other.data_hash != first.data_hash or len(other.items) != len(first.items):
-            raise SettingError(
-                f"scores on different data cannot be compared: {first.subject} and {other.subject} were measured on "
-                f"{first.data} and {other.data}"
-            )
-    return [Compared(first, 0.0, None, None), *(_compared(first, other) for other in scores[1:])]
-
-
-def _difference(a: Score, b: Score) -> str:
-    names = sorted(name for name in {*a.protocol, *b.protocol} if a.protocol.get(name) != b.protocol.get(name))
-    said = [f"{name} is {a.protocol.get(name)} and {b.protocol.get(name)}" for name in names]
-    return ", ".join(said) or "they measure different things"
-
-
-def _compared(first: Score, other: Score) -> Compared:
-    if not first.items:
-        return Compared(other, other.value - first.value, None, None)
-    gain = np.array(other.items) - np.array(first.items)
-    interval = bootstrap_interval(lambda index: float(gain[index].mean()), len(gain))
-    return Compared(other, float(gain.mean()), interval, paired_p_value(np.array(first.items), np.array(other.items)))
-
-
-def paired_p_value(a: Values, b: Values) -> float:
-    """Of no difference between two columns of one value an item: exact for 0/1 (McNemar), otherwise Student's t."""
-    from scipy import stats
-
-    if np.array_equal(a, b):
-        return 1.0
-    if np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all():
-        wins, losses = int((b > a).sum()), int((b < a).sum())
-        return float(stats.binomtest(wins, wins + losses).pvalue)
-    return float(stats.ttest_rel(a, b).pvalue)

@@ -1,4 +1,4 @@
-"""One encoder on many data sets, and scores of many encoders in one table."""
+"""One encoder on many data sets."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from eigenview.data import Source
+from eigenview.distributed import Group
+from eigenview.errors import SettingError
 from eigenview.evaluation.evaluate import evaluate
 from eigenview.evaluation.scores import Score
 from eigenview.nn import POOLED, Encoder
@@ -23,8 +25,11 @@ def transfer(
     subject: str = "encoder",
     cache: str | Path | None = None,
     seed: int = 0,
+    group: Group = None,
 ) -> list[Score]:
     """The scores of an encoder on every (train, test) of ``sets``; names begin with the set's."""
+    if not sets:
+        raise SettingError("there is no data set to transfer to; give (train, test) by name")
     scores: list[Score] = []
     for name, (train, test) in sets.items():
         found = evaluate(
@@ -37,28 +42,7 @@ def transfer(
             subject=subject,
             cache=cache,
             seed=seed,
+            group=group,
         )
         scores += [replace(score, name=f"{name}: {score.name}") for score in found]
     return scores
-
-
-def table(scores: Sequence[Score]) -> str:
-    """Markdown: a row for each protocol and layer, a column for each subject, values with their 95 % intervals.
-
-    Scores of one row share protocol and data; a subject without one has a dash.
-    """
-    subjects = list(dict.fromkeys(score.subject for score in scores))
-    rows = list(dict.fromkeys((score.protocol_hash, score.data_hash) for score in scores))
-    cells = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
-    lines = [f"| protocol | {' | '.join(subjects)} |", f"|---|{'---|' * len(subjects)}"]
-    for row in rows:
-        found = [cells.get((*row, subject)) for subject in subjects]
-        first = next(score for score in found if score is not None)
-        title = f"{first.name}, {first.metric} ({first.protocol.get('layer', '')})"
-        lines.append(f"| {title} | {' | '.join('–' if one is None else _cell(one) for one in found)} |")
-    return "\n".join(lines)
-
-
-def _cell(score: Score) -> str:
-    low, high = score.interval
-    return f"{score.value:.4f} [{low:.4f}, {high:.4f}]"

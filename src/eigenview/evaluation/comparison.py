@@ -1,0 +1,156 @@
+"""Scores side by side, only where it is fair: one protocol, the same data, paired item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation.scores import Score, Values, bootstrap_interval, load_scores
+
+BASELINES = ("supervised", "untrained", "raw pixels", "training mean")  # subjects that come last in a table
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One row of a comparison: a score, and how it differs from the first one on the same items."""
+
+    score: Score
+    difference: float
+    interval: tuple[float, float] | None  # of the difference; None where there are no items to pair
+    p_value: float | None  # two-sided: no difference
+
+
+def compare(*scores: Score) -> list[Compared]:
+    """Scores of one protocol on the same data, the first one as reference.
+
+    Significance is paired, item by item: McNemar's exact test where items are right or wrong, otherwise a paired
+    t-test; the interval of the difference is a bootstrap over items. Different protocols or data are refused.
+    """
+    if len(scores) < 2:
+        raise SettingError(f"a comparison needs at least two scores; got {len(scores)}")
+    first = scores[0]
+    for other in scores[1:]:
+        if other.protocol_hash != first.protocol_hash:
+            raise SettingError(
+                f"scores of different protocols cannot be compared: {_difference(first, other)}; "
+                f"{first.subject} has {first.name} {first.metric}, {other.subject} {other.name} {other.metric}"
+            )
+        if other.data_hash != first.data_hash or len(other.items) != len(first.items):
+            raise SettingError(
+                f"scores on different data cannot be compared: {first.subject} and {other.subject} were measured on "
+                f"{first.data} and {other.data}"
+            )
+    return [Compared(first, 0.0, None, None), *(_compared(first, other) for other in scores[1:])]
+
+
+def _difference(a: Score, b: Score) -> str:
+    names = sorted(name for name in {*a.protocol, *b.protocol} if a.protocol.get(name) != b.protocol.get(name))
+    said = [f"{name} is {a.protocol.get(name)} and {b.protocol.get(name)}" for name in names]
+    return ", ".join(said) or "they measure different things"
+
+
+def _compared(first: Score, other: Score) -> Compared:
+    if not first.items:
+        return Compared(other, other.value - first.value, None, None)
+    gain = np.array(other.items) - np.array(first.items)
+    interval = bootstrap_interval(lambda index: float(gain[index].mean()), len(gain))
+    return Compared(other, float(gain.mean()), interval, paired_p_value(np.array(first.items), np.array(other.items)))
+
+
+def paired_p_value(a: Values, b: Values) -> float:
+    """Of no difference between two columns of one value an item: exact for 0/1 (McNemar), otherwise Student's t."""
+    from scipy import stats
+
+    if np.array_equal(a, b):
+        return 1.0
+    if np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all():
+        wins, losses = int((b > a).sum()), int((b < a).sum())
+        return float(stats.binomtest(wins, wins + losses).pvalue)
+    return float(stats.ttest_rel(a, b).pvalue)
+
+
+def compare_runs(
+    runs: Sequence[str | Path], *, supervised: str | Path | None = None, protocols: Sequence[str] | None = None
+) -> dict[str, list[Compared]]:
+    """Every measurement that at least two subjects share, by title: the first run is the reference.
+
+    Reads ``RUN/evaluation`` of each run, and with it the baselines measured there (untrained, raw pixels, a supervised
+    run). ``supervised`` is a run trained on labels: its own scores join as the subject "supervised". ``protocols``
+    keeps only scores whose name begins with one of them. Scores of different protocols or data never share a row.
+    """
+    if not runs:
+        raise SettingError("there is no run to compare; give at least one run directory")
+    scores: list[Score] = []
+    for folder in runs:
+        scores += _own(Path(folder))
+    if supervised is not None:
+        name = Path(supervised).resolve().name
+        own = [score for score in _own(Path(supervised)) if score.subject == name]
+        scores += [replace(score, subject="supervised") for score in own]
+    rows: dict[tuple[str, str], dict[str, Score]] = {}
+    for score in scores:
+        if protocols is None or score.name.startswith(tuple(protocols)):
+            rows.setdefault((score.protocol_hash, score.data_hash), {}).setdefault(score.subject, score)
+    found: dict[str, list[Compared]] = {}
+    for (_, data), row in rows.items():
+        ordered = sorted(row.values(), key=lambda score: score.subject in BASELINES)  # stable: runs keep their order
+        if len(ordered) > 1:
+            label = title(ordered[0])
+            found[label if label not in found else f"{label} on {data}"] = compare(*ordered)
+    if not found:
+        raise DataError("no measurement is shared by two of these; evaluate the runs by one protocol on one data set")
+    return found
+
+
+def _own(folder: Path) -> list[Score]:
+    scores = load_scores(folder)
+    if not scores:
+        raise DataError(f"{folder} has no scores; evaluate it first")
+    return scores
+
+
+def comparison_table(rows: Mapping[str, Sequence[Compared]]) -> str:
+    """Markdown: one line a subject of every measurement: value, 95 % interval, difference to the first, p-value."""
+    lines = ["| measurement | subject | value | difference | p |", "|---|---|---|---|---|"]
+    for label, row in rows.items():
+        for one in row:
+            low, high = one.score.interval
+            value = f"{one.score.value:.4f} [{low:.4f}, {high:.4f}]"
+            if one is row[0]:
+                lines.append(f"| {label} | {one.score.subject} | {value} | | |")
+                continue
+            between = "" if one.interval is None else f" [{one.interval[0]:+.4f}, {one.interval[1]:+.4f}]"
+            chance = "" if one.p_value is None else f"{one.p_value:.2g}"
+            lines.append(f"| {label} | {one.score.subject} | {value} | {one.difference:+.4f}{between} | {chance} |")
+    return "\n".join(lines)
+
+
+def table(scores: Sequence[Score]) -> str:
+    """Markdown: a row for each protocol and layer, a column for each subject, values with their 95 % intervals.
+
+    Scores of one row share protocol and data; a subject without one has a dash. Baselines come last.
+    """
+    named = dict.fromkeys(score.subject for score in scores)
+    subjects = sorted(named, key=lambda name: BASELINES.index(name) if name in BASELINES else -1)
+    rows = list(dict.fromkeys((score.protocol_hash, score.data_hash) for score in scores))
+    cells = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
+    lines = [f"| protocol | {' | '.join(subjects)} |", f"|---|{'---|' * len(subjects)}"]
+    for row in rows:
+        found = [cells.get((*row, subject)) for subject in subjects]
+        first = next(score for score in found if score is not None)
+        lines.append(f"| {title(first)} | {' | '.join('–' if one is None else _cell(one) for one in found)} |")
+    return "\n".join(lines)
+
+
+def title(score: Score) -> str:
+    layer = score.protocol.get("layer")
+    return f"{score.name}, {score.metric}" + (f" ({layer})" if layer else "")
+
+
+def _cell(score: Score) -> str:
+    low, high = score.interval
+    return f"{score.value:.4f} [{low:.4f}, {high:.4f}]"
