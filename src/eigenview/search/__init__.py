@@ -1,0 +1,29 @@
+"""Embeddings out of a run, and what they are good for: neighbours of a picture, near-identical pictures."""
+
+from __future__ import annotations
+
+from eigenview.search.about import About
+from eigenview.search.contact import contact_sheet, duplicates_sheet
+from eigenview.search.duplicates import DuplicateSet, DuplicateSets, Member, duplicates
+from eigenview.search.embed import Embedded, Progress, embed
+from eigenview.search.neighbours import Answer, Neighbour, answers_json, neighbours
+from eigenview.search.stored import Embeddings, open_embeddings
+
+__all__ = [
+    "About",
+    "Answer",
+    "DuplicateSet",
+    "DuplicateSets",
+    "Embedded",
+    "Embeddings",
+    "Member",
+    "Neighbour",
+    "Progress",
+    "answers_json",
+    "contact_sheet",
+    "duplicates",
+    "duplicates_sheet",
+    "embed",
+    "neighbours",
+    "open_embeddings",
+]

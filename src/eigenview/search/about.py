@@ -1,0 +1,43 @@
+"""What is known about stored embeddings beside the vectors: enough to refuse a wrong query and to find the pictures."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from eigenview.data import Failure
+from eigenview.data.named import DRAWN, STORED
+from eigenview.data.spec import READERS
+
+
+@dataclass(frozen=True)
+class About:
+    """Where embeddings come from."""
+
+    run: str  # its name
+    run_folder: str | None  # where it was
+    encoder: str  # hash of its weights and build
+    layer: str
+    view: str
+    source: str  # in a few words
+    spec: str | None  # what opens the source again; None where it was an object
+    classes: tuple[str, ...] | None
+    unreadable: tuple[Failure, ...]  # images left out, and why
+    key: str  # hash of all that the vectors depend on
+    version: str
+
+
+def anchored(spec: str | Path) -> str:
+    """The text of a source such that it opens from any working directory: its path, if it has one, made absolute."""
+    text = str(spec)
+    if isinstance(spec, Path) or Path(text).exists():
+        return os.path.abspath(text)
+    place, question, options = text.partition("?")
+    kind, colon, rest = place.partition(":")
+    known = {*READERS, *DRAWN, *STORED}
+    if place in known or "://" in place:
+        return text
+    if colon and kind in known:
+        return f"{kind}:{os.path.abspath(rest)}{question}{options}" if rest else text
+    return f"{os.path.abspath(place)}{question}{options}"

@@ -1,0 +1,92 @@
+"""Contact sheets of answers and of sets of duplicates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from eigenview.data import Source
+from eigenview.errors import SettingError
+from eigenview.search.duplicates import DuplicateSets
+from eigenview.search.neighbours import Answer
+from eigenview.search.pictures import Pictures, picture_of_file
+from eigenview.search.sheet import Block, Tile, write_sheet
+from eigenview.search.stored import Embeddings
+
+COLUMNS = 8  # pictures side by side
+MOST_SETS, MOST_IN_SET = 40, 16  # shown on a sheet of duplicates
+MOST_QUERIES = 40
+
+
+def contact_sheet(
+    answers: Answer | Sequence[Answer],
+    embeddings: Embeddings,
+    out: str | Path,
+    *,
+    source: Source | None = None,
+    columns: int = COLUMNS,
+) -> Path:
+    """A PNG: each query at the left, framed, and its neighbours beside it with cosine, name and class.
+
+    Pictures come from ``source`` if given, from their files, or from the source that the embeddings remember; one that
+    is gone leaves a grey field. At most 40 queries are shown.
+    """
+    given = [answers] if isinstance(answers, Answer) else list(answers)
+    if not given:
+        raise SettingError("a contact sheet needs at least one answer; got none")
+    pictures = Pictures(embeddings, source)
+    blocks = [_answered(answer, pictures) for answer in given[:MOST_QUERIES]]
+    more = f", {MOST_QUERIES} of {len(given)} queries shown" if len(given) > MOST_QUERIES else ""
+    title = f"Nearest by cosine among {_counted(len(embeddings), 'image')}{_origin(embeddings)}{more}"
+    return write_sheet(title, blocks, _png(out), columns=columns)
+
+
+def duplicates_sheet(
+    found: DuplicateSets,
+    embeddings: Embeddings,
+    out: str | Path,
+    *,
+    source: Source | None = None,
+    columns: int = COLUMNS,
+) -> Path:
+    """A PNG of the sets, closest first: 40 sets of up to 16 pictures each; headings say how many there are."""
+    pictures = Pictures(embeddings, source)
+    blocks = []
+    for number, one in enumerate(found.sets[:MOST_SETS], start=1):
+        shown = one.members[:MOST_IN_SET]
+        more = f", {len(shown)} shown" if len(shown) < len(one.members) else ""
+        tiles = tuple(Tile(pictures.of_row(member.row), _lines(member.path, member.label)) for member in shown)
+        heading = f"Set {number}: {len(one.members)} images{more}, cosine {one.lowest:.4f} to {one.highest:.4f}"
+        blocks.append(Block(heading, None, tiles))
+    what = _counted(len(found.sets), "set")
+    title = f"{what} of near-identical images, cosine {found.threshold:g} or more{_origin(embeddings)}"
+    return write_sheet(title, blocks, _png(out), columns=columns)
+
+
+def _answered(answer: Answer, pictures: Pictures) -> Block:
+    own = pictures.of_row(answer.row) if answer.row is not None else picture_of_file(Path(answer.query))
+    lead = Tile(own, ("query", *_lines(answer.query, answer.label)), is_marked=True)
+    tiles = tuple(
+        Tile(pictures.of_row(one.row), (f"{one.cosine:.4f}", *_lines(one.path, one.label))) for one in answer.neighbours
+    )
+    return Block("" if tiles else "no other image to compare with", lead, tiles)
+
+
+def _lines(path: str, label: str | None) -> tuple[str, ...]:
+    return (path.replace("\\", "/").rsplit("/", 1)[-1], *([label] if label is not None else []))
+
+
+def _origin(embeddings: Embeddings) -> str:
+    about = embeddings.about
+    return f" ({about.run}, {about.layer})" if about is not None else ""
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _png(out: str | Path) -> Path:
+    place = Path(out)
+    if place.suffix.lower() != ".png":
+        raise SettingError(f"a contact sheet is a .png file; got {place.name!r}")
+    return place

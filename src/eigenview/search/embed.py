@@ -1,0 +1,211 @@
+"""Embed a source: streamed, resumable, shared among processes, and written as one file at the end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+
+from eigenview.data import BatchSource, Failure, Source, StreamSource, open_source
+from eigenview.data.decode import printable
+from eigenview.data.workers import worker_count
+from eigenview.distributed import Group, from_first_process, rank, refuse_together, refusing_together, world_size
+from eigenview.errors import DataError, EigenviewError, SettingError
+from eigenview.evaluation.checks import some
+from eigenview.evaluation.identity import settings_identity
+from eigenview.nn import POOLED
+from eigenview.search.about import About, anchored
+from eigenview.search.identity import source_identity
+from eigenview.search.makers import AnyRun, Maker, maker_of
+from eigenview.search.parts import Parts, Piece, joined_piece
+from eigenview.search.processes import started_processes
+from eigenview.search.reading import PART_ITEMS, Reader
+from eigenview.search.stored import DEFAULT_NAMES, stored_about
+from eigenview.search.writing import check_suffix, write_embeddings
+from eigenview.views import CentreView
+
+Progress = Callable[[int, int | None], None]  # images done, images in all (None: only the end of a stream tells)
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """What was written."""
+
+    path: Path
+    rows: int
+    width: int
+    unreadable: tuple[Failure, ...]  # left out, and why
+
+
+def embed(
+    run: AnyRun,
+    source: str | Path | Source | StreamSource,
+    out: str | Path | None = None,
+    *,
+    layer: str = POOLED,
+    view: CentreView | None = None,
+    batch_size: int = 256,
+    workers: int | str = "auto",
+    resumes: bool = True,
+    group: Group = None,
+    progress: Progress | None = None,
+) -> Embedded:
+    """The vectors of every readable image of ``source``, in its order, into ``out``: .parquet or .npy.
+
+    ``run`` is a run directory, an open run, or an Encoder with ``view``. Without ``out``, ``RUN/embeddings.parquet``.
+    Columns: ``index``, ``path`` (absolute where an image is a file, otherwise its name), ``label`` (null for none),
+    ``vector`` (float32 of one length). Unreadable images are left out and named in the result and in the file.
+
+    Finished parts are kept in ``OUT.parts`` until all are joined: the same call goes on after a kill, on any number of
+    processes, and ``resumes=False`` begins anew. Parts of another encoder, layer, view or source are refused. A
+    finished ``out`` of the same settings is left as it is; another one is replaced, and only when the new one is whole.
+
+    Several processes (``group``, or those that torchrun started) share the parts, and the first one joins them; all
+    must see the same files. Memory: one part of 8,192 vectors for each process. Sources are told apart by their names,
+    labels, numbers of bytes and times of change where images are files, and by the content of 64 of their images.
+    """
+    opened = open_source(source) if isinstance(source, (str, Path)) else source
+    if batch_size < 1:
+        raise SettingError(f"batch_size must be at least 1; got {batch_size}")
+    maker = maker_of(run, like=opened if isinstance(opened, Source) else None, view=view, layer=layer)
+    place = _place(out, maker)
+    with started_processes(group) as processes:
+        count = 0 if isinstance(opened, BatchSource) else worker_count(workers, processes=world_size(processes))
+        work = _Work(
+            maker=maker,
+            reader=Reader(opened, maker.view, batch_size, count),
+            spec=anchored(source) if isinstance(source, (str, Path)) else None,
+            out=place,
+            group=processes,
+        )
+        work.run(resumes=resumes, progress=progress)
+    about, rows, width = stored_about(place)
+    return Embedded(place, rows, width, about.unreadable if about is not None else ())
+
+
+@dataclass(frozen=True)
+class _Work:
+    maker: Maker
+    reader: Reader
+    spec: str | None
+    out: Path
+    group: Group
+
+    @property
+    def parts(self) -> Parts:
+        return Parts(self.out.with_name(self.out.name + ".parts"))
+
+    def run(self, *, resumes: bool, progress: Progress | None) -> None:
+        is_finished, settings = False, self.settings()
+        with refusing_together(self.group, CPU):
+            if rank(self.group) == 0:
+                is_finished = resumes and self._is_finished(settings)
+                if not is_finished:
+                    self.parts.begin(settings, resumes=resumes)
+        done = [part in self.parts.finished() for part in range(self.reader.parts)]
+        is_finished, *known = from_first_process(torch.tensor([is_finished, *done]), self.group).tolist()
+        if is_finished:
+            return
+        problem: EigenviewError | None = None
+        try:
+            self._compute([part for part, is_done in enumerate(known) if not is_done], progress)
+        except EigenviewError as error:
+            problem = error
+        refuse_together(problem, self.group, CPU)
+        with refusing_together(self.group, CPU):
+            if rank(self.group) == 0:
+                self._join(settings)
+
+    def settings(self) -> dict[str, str]:
+        """What the vectors depend on, by the words that a refusal uses."""
+        return {
+            "encoder": self.maker.identity,
+            "layer": self.maker.layer,
+            "view": repr(self.maker.view),
+            "source": source_identity(self.reader),
+        }
+
+    def _is_finished(self, settings: dict[str, str]) -> bool:
+        if not self.out.is_file():
+            return False
+        try:
+            about, *_ = stored_about(self.out)
+        except (OSError, ValueError, KeyError, AttributeError):  # damaged, or something else of that name
+            return False
+        return about is not None and about.key == settings_identity(settings)
+
+    def _compute(self, pending: list[int], progress: Progress | None) -> None:
+        """This process's share of the pending parts. Progress counts all processes as if they were alike."""
+        items = [self.reader.items(part) for part in range(self.reader.parts)]
+        total = None if None in items else sum(one or 0 for one in items)
+        done = 0 if total is None else total - sum(items[part] or 0 for part in pending)
+        is_stream = total is None
+        for part in pending[rank(self.group) :: world_size(self.group)]:
+            rows: list[Piece] = []
+            place = held = 0
+            for reading in self.reader.read(part):
+                vectors = self.maker(reading.images) if len(reading.index) else torch.empty(0, 0)
+                _check_finite(vectors, reading.paths)
+                rows.append(Piece(reading.index, reading.labels, vectors, reading.paths, reading.unreadable))
+                held += len(reading.index)
+                done += (len(reading.index) + len(reading.unreadable)) * world_size(self.group)
+                if progress is not None:
+                    progress(done if total is None else min(done, total), total)
+                if is_stream and held >= PART_ITEMS:  # a long shard
+                    self.parts.write(part, place, joined_piece(rows, by_name=is_stream), is_last=False)
+                    rows, place, held = [], place + 1, 0
+            self.parts.write(part, place, joined_piece(rows, by_name=is_stream), is_last=True)
+
+    def _join(self, settings: dict[str, str]) -> None:
+        rows, width, unreadable = 0, 0, dict[str, Failure]()
+        for folder in getattr(self.reader.source, "unreadable_folders", ()):
+            unreadable[folder] = Failure(folder, "the folder cannot be read")
+        for piece in self.parts.pieces():
+            rows, width = rows + len(piece), max(width, piece.vectors.shape[1])
+            unreadable.update({one.name: one for one in piece.unreadable})
+        if rows == 0:
+            first = next(iter(unreadable.values()), None)
+            why = f", the first, {first.name}: {first.reason}" if first is not None else ""
+            raise DataError(f"none of the images can be read{why}; check the source")
+        from eigenview import __version__
+
+        about = About(
+            run=self.maker.name,
+            run_folder=None if self.maker.folder is None else printable(self.maker.folder),
+            encoder=settings["encoder"],
+            layer=settings["layer"],
+            view=settings["view"],
+            source=str(self.reader.source.describe()),
+            spec=self.spec,
+            classes=self.reader.source.classes,
+            unreadable=tuple(unreadable.values()),
+            key=settings_identity(settings),
+            version=__version__,
+        )
+        filled = lambda: (piece for piece in self.parts.pieces() if len(piece))  # noqa: E731
+        write_embeddings(self.out, filled, rows=rows, width=width, about=about)
+        self.parts.remove()
+
+
+def _place(out: str | Path | None, maker: Maker) -> Path:
+    if out is None and maker.folder is None:
+        raise SettingError("an encoder that belongs to no run needs out=, the file to write")
+    place = Path(out) if out is not None else maker.folder / DEFAULT_NAMES[0]  # type: ignore[operator]
+    check_suffix(place)
+    if place.is_dir():
+        raise SettingError(f"{printable(place)} is a folder; out is the file to write, such as embeddings.parquet")
+    return place
+
+
+def _check_finite(vectors: torch.Tensor, paths: tuple[str, ...]) -> None:
+    wrong = (~torch.isfinite(vectors).all(dim=1)).nonzero().flatten()
+    if len(wrong):
+        names = ", ".join(paths[int(row)] for row in wrong[:3])
+        raise DataError(
+            f"the encoder gives NaN or Inf for {len(wrong)} images of a batch (rows {some(wrong)}), such as {names}; "
+            "did its training diverge?"
+        )

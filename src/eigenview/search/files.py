@@ -1,0 +1,32 @@
+"""Files that are whole or not there: written beside their place, then renamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from eigenview.data.decode import printable
+from eigenview.errors import DataError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside ``path`` to write to; it takes that place when all went well, and is removed otherwise.
+
+    What stood at ``path`` stays until then. A full disk, a folder that cannot be written: one line that says so.
+    """
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield beside
+        with beside.open("rb") as written:
+            os.fsync(written.fileno())
+        beside.replace(path)
+    except OSError as error:
+        what = f"cannot write {printable(path)}: {error.strerror or error}"
+        raise DataError(f"{what}; choose another place, or make room there") from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)

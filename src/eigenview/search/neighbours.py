@@ -1,0 +1,209 @@
+"""The nearest images to a picture: exact by blocks, or by faiss where a set is large."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from eigenview.data.decode import printable
+from eigenview.data.files import FilesSource
+from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.evaluation.checks import check_features
+from eigenview.evaluation.knn import nearest
+from eigenview.search.approximate import LARGE, approximate_nearest, has_faiss
+from eigenview.search.makers import AnyRun, Maker, maker_of
+from eigenview.search.reading import Reader
+from eigenview.search.stored import Embeddings, open_embeddings
+from eigenview.views import CentreView
+
+Engine = Literal["auto", "exact", "faiss"]
+Query = int | str | Path
+
+BLOCK_ROWS = 1 << 16  # of the set, compared at a time: a mapped file is never held whole
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """One image found."""
+
+    row: int  # in the embeddings
+    index: int  # in the source
+    path: str
+    label: str | None
+    cosine: float
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The neighbours of one query, nearest first."""
+
+    query: str  # its path, or what else it is called
+    row: int | None  # where it stands itself among the embeddings, if it does; it is no neighbour of itself
+    label: str | None
+    neighbours: tuple[Neighbour, ...]
+
+
+def neighbours(
+    embeddings: Embeddings | str | Path,
+    queries: Tensor | Query | Sequence[Query],
+    *,
+    k: int = 10,
+    run: AnyRun | None = None,
+    view: CentreView | None = None,
+    engine: Engine = "auto",
+) -> tuple[Answer, ...]:
+    """The ``k`` nearest images by cosine, for each query; fewer where there are not that many.
+
+    ``embeddings`` is an open file, its path, or a run directory with one. A query is a picture's file (text or Path),
+    the index of an item (a number), or a vector (a tensor (d,) or (q, d)). A file that was embedded itself is looked up
+    by its path; any other needs the encoder: that of ``run``, or of the run that the embeddings remember. Another
+    encoder than theirs is refused.
+
+    ``engine``: exact is a matrix product over all rows; faiss an inverted file, approximate, kept beside the embeddings
+    for the next time; auto takes faiss if it is installed and there are a million rows or more.
+    """
+    stored = embeddings if isinstance(embeddings, Embeddings) else open_embeddings(embeddings)
+    if isinstance(k, bool) or k < 1:
+        raise SettingError(f"k must be at least 1; got {k}")
+    if isinstance(queries, Tensor):
+        asked = _asked_vectors(queries, stored)
+    else:
+        given = [queries] if isinstance(queries, (int, str, Path)) else list(queries)
+        asked = _asked(given, stored, run, view)
+    vectors = torch.stack([one.vector for one in asked])
+    wanted = min(len(stored), k + any(one.row is not None for one in asked))
+    cosines, rows = _search(stored, vectors, wanted, engine)
+    return tuple(
+        _answer(one, stored, found.tolist(), near.tolist(), k)
+        for one, found, near in zip(asked, rows, cosines, strict=True)
+    )
+
+
+def answers_json(answers: Sequence[Answer]) -> str:
+    """For scripts: a list of {query, row, label, neighbours: [{row, index, path, label, cosine}]}."""
+    return json.dumps([asdict(one) for one in answers], indent=1, ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    name: str
+    vector: Tensor  # (d,)
+    row: int | None
+
+
+def _search(stored: Embeddings, vectors: Tensor, k: int, engine: Engine) -> tuple[Tensor, Tensor]:
+    """(q, k) cosines and rows."""
+    if engine not in ("auto", "exact", "faiss"):
+        raise SettingError(f"engine is auto, exact or faiss; got {engine!r}")
+    if engine == "faiss" or (engine == "auto" and len(stored) >= LARGE and has_faiss()):
+        return approximate_nearest(stored, vectors, k)
+    return exact_nearest(stored.vectors, vectors, k)
+
+
+def exact_nearest(rows: Tensor, vectors: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """(q, k) cosines and row numbers; the best of each block of rows, and the best of those."""
+    best: tuple[Tensor, Tensor] | None = None
+    for start in range(0, len(rows), BLOCK_ROWS):
+        block = rows[start : start + BLOCK_ROWS]
+        found = nearest(block, vectors, k=min(k, len(block)))
+        cosine, index = found.similarity, found.index + start
+        if best is not None:
+            cosine, index = torch.cat([best[0], cosine], dim=1), torch.cat([best[1], index], dim=1)
+            cosine, place = cosine.topk(min(k, cosine.shape[1]), dim=1)
+            index = index.gather(1, place)
+        best = (cosine, index)
+    assert best is not None
+    return best
+
+
+def _answer(asked: _Asked, stored: Embeddings, rows: list[int], cosines: list[float], k: int) -> Answer:
+    found = [
+        Neighbour(row, int(stored.index[row]), stored.paths[row], stored.label_name(row), min(1.0, max(-1.0, cosine)))
+        for row, cosine in zip(rows, cosines, strict=True)
+        if row not in (asked.row, -1)
+    ]
+    label = None if asked.row is None else stored.label_name(asked.row)
+    return Answer(asked.name, asked.row, label, tuple(found[:k]))
+
+
+def _asked_vectors(vectors: Tensor, stored: Embeddings) -> list[_Asked]:
+    rows = vectors[None] if vectors.ndim == 1 else vectors
+    check_features(rows, "query vectors")
+    if rows.shape[1] != stored.width:
+        raise ShapeError(
+            f"query vectors need {stored.width} numbers, as those in {printable(stored.place)}; got {rows.shape[1]}"
+        )
+    return [_Asked(f"vector {number}", row.float(), None) for number, row in enumerate(rows.cpu())]
+
+
+def _asked(given: Sequence[Query], stored: Embeddings, run: AnyRun | None, view: CentreView | None) -> list[_Asked]:
+    if not given:
+        raise SettingError("no query was given: name a picture, or the index of an item")
+    found: dict[int, _Asked] = {}
+    files: dict[int, str] = {}
+    for place, query in enumerate(given):
+        if isinstance(query, int):
+            row: int | None = stored.row_of(query)
+        else:
+            row = stored.row_of_path(printable(os.path.abspath(query)))
+        if row is not None:
+            found[place] = _Asked(stored.paths[row], stored.vectors[row], row)
+        else:
+            files[place] = os.path.abspath(str(query))
+    if files:
+        vectors = embed_files(list(files.values()), stored, run=run, view=view)
+        for (place, file), vector in zip(files.items(), vectors, strict=True):
+            found[place] = _Asked(printable(file), vector, None)
+    return [found[place] for place in range(len(given))]
+
+
+def embed_files(
+    files: Sequence[str], stored: Embeddings, *, run: AnyRun | None = None, view: CentreView | None = None
+) -> Tensor:
+    """(q, d): the vectors of picture files, by the encoder that made ``stored``."""
+    for file in files:
+        if not Path(file).is_file():
+            raise DataError(f"no such picture: {printable(file)}; is the path right?")
+    about = stored.about
+    if run is None and (about is None or about.run_folder is None or not Path(about.run_folder).is_dir()):
+        raise SettingError(
+            f"a picture needs the encoder that made {printable(stored.place)}, and its run is not at hand: give run="
+        )
+    chosen = run if run is not None else str(about.run_folder)  # type: ignore[union-attr]
+    layer = about.layer if about is not None else "pooled"
+    maker = maker_of(chosen, like=_pictures(files, 3), view=view, layer=layer)
+    _check_same_encoder(maker, stored)
+    source = _pictures(files, maker.encoder.channels)
+    vectors = []
+    for reading in Reader(source, maker.view, 64, 0).read(0):
+        if reading.unreadable:
+            failure = reading.unreadable[0]
+            raise DataError(f"{failure.name} cannot be read: {failure.reason}")
+        vectors.append(maker(reading.images))
+    found = torch.cat(vectors)
+    check_features(found, "the vectors of the queries")
+    return found
+
+
+def _pictures(files: Sequence[str], channels: int) -> FilesSource:
+    return FilesSource(Path("/"), list(files), kind="list", place="queries", channels=channels)
+
+
+def _check_same_encoder(maker: Maker, stored: Embeddings) -> None:
+    about = stored.about
+    if about is not None and about.encoder != maker.identity:
+        raise DataError(
+            f"{printable(stored.place)} was made by another encoder ({about.run}, {about.encoder}) than that of "
+            f"{maker.name} ({maker.identity}): their vectors cannot be compared; embed anew"
+        )
+    if about is not None and about.view != repr(maker.view):
+        raise DataError(
+            f"{printable(stored.place)} was made through {about.view}; here it is {maker.view}: give that view"
+        )

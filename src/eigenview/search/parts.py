@@ -1,0 +1,126 @@
+"""Finished parts of a long computation, kept in a folder until they are joined: what is there need not be redone."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from eigenview.data import Failure
+from eigenview.data.decode import printable
+from eigenview.errors import DataError, SettingError
+from eigenview.search.files import replacing
+
+SETTINGS = "settings.json"
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Rows of a part."""
+
+    index: Tensor  # (n,)
+    labels: Tensor  # (n,)
+    vectors: Tensor  # (n, d)
+    paths: tuple[str, ...]
+    unreadable: tuple[Failure, ...]
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+
+class Parts:
+    """A folder of pieces ``part-NUMBER-PIECE.safetensors``, each written atomically.
+
+    ``settings.json`` says what they were computed from. A part is finished when its last piece, which says that it is
+    the last, is there.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def begin(self, settings: Mapping[str, str], *, resumes: bool) -> None:
+        """Make the folder ready; pieces of other settings are refused, or removed if nothing is to be resumed."""
+        before = self._settings()
+        if before is not None and resumes:
+            changed = [name for name in settings if before.get(name) != settings[name]]
+            if changed:
+                raise SettingError(
+                    f"{printable(self.folder)} holds the unfinished work of another {' and '.join(changed)}; "
+                    "begin anew (resumes=False), or choose another out"
+                )
+        elif self.folder.exists():
+            self.remove()
+        with replacing(self.folder / SETTINGS) as file:
+            file.write_text(json.dumps(settings, indent=1, ensure_ascii=False), encoding="utf-8")
+        finished = self.finished()
+        for piece in self._files():
+            if _number(piece) not in finished:
+                piece.unlink(missing_ok=True)
+
+    def finished(self) -> set[int]:
+        return {_number(file) for file in self._files() if file.stem.endswith("-last")}
+
+    def write(self, part: int, place: int, piece: Piece, *, is_last: bool) -> None:
+        name = f"part-{part:06d}-{place:04d}{'-last' if is_last else ''}.safetensors"
+        tensors = {"index": piece.index, "labels": piece.labels, "vectors": piece.vectors.contiguous()}
+        notes = {
+            "paths": json.dumps(piece.paths, ensure_ascii=False),
+            "unreadable": json.dumps([asdict(one) for one in piece.unreadable], ensure_ascii=False),
+        }
+        with replacing(self.folder / name) as file:
+            file.write_bytes(save(tensors, metadata=notes))
+
+    def pieces(self) -> Iterator[Piece]:
+        """All pieces, in the order of parts."""
+        for file in self._files():
+            try:
+                with safe_open(file, framework="pt") as stored:
+                    notes = stored.metadata()
+                    tensors = {name: stored.get_tensor(name) for name in ("index", "labels", "vectors")}
+            except (SafetensorError, OSError) as error:
+                raise DataError(f"{printable(file)} is damaged ({error}); remove it and run again") from None
+            unreadable = tuple(Failure(**one) for one in json.loads(notes["unreadable"]))
+            yield Piece(**tensors, paths=tuple(json.loads(notes["paths"])), unreadable=unreadable)
+
+    def remove(self) -> None:
+        try:
+            shutil.rmtree(self.folder)
+        except OSError as error:
+            raise DataError(f"cannot remove {printable(self.folder)}: {error.strerror or error}") from None
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.glob("part-*.safetensors"))
+
+    def _settings(self) -> dict[str, str] | None:
+        try:
+            found = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+        return found if isinstance(found, dict) else None
+
+
+def _number(file: Path) -> int:
+    return int(file.name.split("-")[1])
+
+
+def joined_piece(rows: list[Piece], *, by_name: bool) -> Piece:
+    """Several pieces as one, ordered by name where the order of reading is not fixed; of none, one without rows."""
+    unreadable = tuple(failure for one in rows for failure in one.unreadable)
+    filled = [one for one in rows if len(one)]
+    if not filled:
+        none = torch.empty(0, dtype=torch.long)
+        return Piece(none, none.clone(), torch.empty(0, 0), (), unreadable)
+    paths = [path for one in filled for path in one.paths]
+    order = sorted(range(len(paths)), key=paths.__getitem__) if by_name else list(range(len(paths)))
+    index, labels, vectors = (
+        torch.cat(columns)[order]
+        for columns in zip(*((one.index, one.labels, one.vectors) for one in filled), strict=True)
+    )
+    return Piece(index, labels, vectors, tuple(paths[row] for row in order), unreadable)

@@ -1,0 +1,62 @@
+"""The pictures behind embeddings: from their source, or from their files, as far as they are still there."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from PIL import Image
+
+from eigenview.data import EncodedImage, LazyImage, Source, open_source
+from eigenview.errors import EigenviewError
+from eigenview.search.stored import Embeddings
+
+
+class Pictures:
+    """Row → picture. ``source`` is what was embedded; without it, paths and the recorded source are tried."""
+
+    def __init__(self, embeddings: Embeddings, source: Source | None = None) -> None:
+        self.embeddings, self._given = embeddings, source
+
+    def of_row(self, row: int) -> Image.Image | None:
+        """The picture of a row, in RGB; None when it cannot be found or read any more."""
+        try:
+            image = self._image(row)
+            return None if image is None else as_picture(image)
+        except (EigenviewError, OSError, IndexError):
+            return None
+
+    def _image(self, row: int) -> LazyImage | None:
+        index = int(self.embeddings.index[row])
+        if self._given is not None:
+            return self._given.image(index)
+        path = self.embeddings.paths[row]
+        for place in (Path(path), self.embeddings.place.parent / path):
+            if path and place.is_file():
+                return EncodedImage.from_file(place)
+        source = self._recorded
+        return source.image(index) if source is not None and 0 <= index < len(source) else None
+
+    @cached_property
+    def _recorded(self) -> Source | None:
+        """The source as the file remembers it, if it opens."""
+        about = self.embeddings.about
+        if about is None or about.spec is None:
+            return None
+        try:
+            found = open_source(about.spec)
+        except EigenviewError:
+            return None
+        return found if isinstance(found, Source) else None
+
+
+def as_picture(image: LazyImage) -> Image.Image:
+    pixels = image.pixels()
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).convert("RGB")
+
+
+def picture_of_file(path: Path) -> Image.Image | None:
+    try:
+        return as_picture(EncodedImage.from_file(path))
+    except EigenviewError:
+        return None

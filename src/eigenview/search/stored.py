@@ -1,0 +1,216 @@
+"""Embeddings read back: vectors with the index, path and label of each, and where they come from."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenview.data.decode import printable
+from eigenview.data.extras import extra_module
+from eigenview.data.source import NO_LABEL
+from eigenview.diagnostics.stored import from_json
+from eigenview.errors import DataError
+from eigenview.evaluation.checks import check_features
+from eigenview.search.about import About
+from eigenview.search.writing import METADATA, side_file
+
+DEFAULT_NAMES = ("embeddings.parquet", "embeddings.npy")  # in a run directory
+CHECKED_ROWS = 1 << 16  # at a time
+
+
+@dataclass(frozen=True)
+class Embeddings:
+    """n vectors, in the file's order. A file that was made elsewhere has no ``about``, and perhaps no paths."""
+
+    place: Path
+    vectors: Tensor  # (n, d) float32; of an .npy file mapped, not read
+    index: Tensor  # (n,) item of the source
+    paths: Sequence[str]
+    labels: Tensor | None  # (n,), −1 for none; None when no item has one
+    about: About | None
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+    @property
+    def width(self) -> int:
+        return self.vectors.shape[1]
+
+    def row_of(self, index: int) -> int:
+        """The row that holds item ``index`` of the source."""
+        rows = (self.index == index).nonzero().flatten()
+        if len(rows) == 0:
+            ends = f"{int(self.index.min())} … {int(self.index.max())}"
+            raise DataError(f"no item {index} in {printable(self.place)}: its {len(self):,} items lie in {ends}")
+        return int(rows[0])
+
+    def row_of_path(self, path: str) -> int | None:
+        return self._rows_by_path.get(path)
+
+    def label_name(self, row: int) -> str | None:
+        """The class of a row by name, or by number where names are unknown."""
+        if self.labels is None or int(self.labels[row]) == NO_LABEL:
+            return None
+        number = int(self.labels[row])
+        classes = self.about.classes if self.about is not None else None
+        return classes[number] if classes is not None and number < len(classes) else str(number)
+
+    @cached_property
+    def _rows_by_path(self) -> dict[str, int]:
+        return {path: row for row, path in enumerate(self.paths)}
+
+
+def open_embeddings(path: str | Path) -> Embeddings:
+    """The embeddings in a .parquet or .npy file, or those in a run directory (``RUN/embeddings.parquet``).
+
+    A table needs a column ``vector`` of equally long lists of numbers; ``index``, ``path`` and ``label`` are read where
+    they are. NaN is refused, with the rows that have it.
+    """
+    place = embeddings_file(path)
+    try:
+        found = _READERS[place.suffix](place)
+    except (OSError, ValueError, KeyError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{printable(place)} is not a readable {place.suffix} file of embeddings: {error}") from None
+    for start in range(0, len(found), CHECKED_ROWS):
+        try:
+            check_features(found.vectors[start : start + CHECKED_ROWS], "vectors")
+        except DataError as error:
+            where = f" (counted from row {start})" if start else ""
+            raise DataError(
+                f"{printable(place)}: {error}{where}; make it anew from images that the run can see"
+            ) from None
+    return found
+
+
+def embeddings_file(path: str | Path) -> Path:
+    """The file itself, or the one in a run directory; what is missing is said with how to make it."""
+    place = Path(path)
+    if place.is_dir():
+        for name in DEFAULT_NAMES:
+            if (place / name).is_file():
+                return place / name
+        raise DataError(
+            f"no embeddings in {printable(place)} yet: make them by eigenview embed {printable(place)} SOURCE"
+        )
+    if not place.is_file():
+        raise DataError(f"no such file: {printable(place)}; is the path right? (eigenview embed RUN SOURCE makes one)")
+    if place.suffix not in _READERS:
+        raise DataError(f"embeddings are read from .parquet or .npy, or from a run directory; got {printable(place)}")
+    return place
+
+
+def stored_about(path: Path) -> tuple[About | None, int, int]:
+    """What a finished file says about itself, its rows and its width, without reading the vectors."""
+    if path.suffix == ".npy":
+        array, notes = np.load(path, mmap_mode="r", allow_pickle=False), _notes(path)
+        return (None if notes is None else _about(json.dumps(notes["about"]))), *array.shape
+    file = _opened(path)
+    about = (file.schema_arrow.metadata or {}).get(METADATA)
+    kind = file.schema_arrow.field("vector").type
+    return (None if about is None else _about(about.decode())), file.metadata.num_rows, int(kind.list_size)
+
+
+def _read_npy(place: Path) -> Embeddings:
+    array = np.load(place, mmap_mode="c", allow_pickle=False)  # copied when written to, which nobody does
+    if array.ndim != 2 or 0 in array.shape or array.dtype.kind != "f":
+        raise DataError(f"{printable(place)} must hold floating vectors (n, d); got {array.shape}, {array.dtype}")
+    vectors = torch.from_numpy(array if array.dtype == np.float32 else array.astype(np.float32))
+    notes = _notes(place)
+    if notes is None:
+        return Embeddings(place, vectors, torch.arange(len(vectors)), _numbered(place, len(vectors)), None, None)
+    if [notes["rows"], notes["width"]] != list(array.shape):
+        raise DataError(
+            f"{printable(side_file(place))} is about {notes['rows']} x {notes['width']} numbers, but "
+            f"{place.name} has {array.shape[0]} x {array.shape[1]}: they are not a pair; make them anew"
+        )
+    labels = torch.tensor(notes["label"], dtype=torch.long)
+    about = _about(json.dumps(notes["about"]))
+    return Embeddings(place, vectors, torch.tensor(notes["index"]), notes["path"], _some_labels(labels), about)
+
+
+def _read_parquet(place: Path) -> Embeddings:
+    file = _opened(place)
+    present = file.schema_arrow.names
+    if "vector" not in present:
+        raise DataError(f"{printable(place)} has no column 'vector'; it has {', '.join(present)}")
+    rows = file.metadata.num_rows
+    if rows == 0:
+        raise DataError(f"{printable(place)} has no rows")
+    vectors: np.ndarray[Any, np.dtype[np.float32]] | None = None
+    filled = 0
+    for batch in file.iter_batches(batch_size=CHECKED_ROWS, columns=["vector"]):  # never the table and the array whole
+        block = _block(batch.column(0), place)
+        if vectors is None:
+            vectors = np.empty((rows, block.shape[1]), dtype=np.float32)
+        if block.shape[1] != vectors.shape[1]:
+            raise DataError(f"{printable(place)}: vectors of {vectors.shape[1]} and of {block.shape[1]} numbers")
+        vectors[filled : filled + len(block)] = block
+        filled += len(block)
+    assert vectors is not None
+    rest = file.read(columns=[name for name in ("index", "path", "label") if name in present])
+    index = rest.column("index").to_numpy() if "index" in present else np.arange(rows)
+    paths = [path or "" for path in rest.column("path").to_pylist()] if "path" in present else _numbered(place, rows)
+    labels = None
+    if "label" in present and "int" in str(rest.schema.field("label").type):
+        labels = _some_labels(torch.from_numpy(rest.column("label").fill_null(NO_LABEL).to_numpy().astype(np.int64)))
+    stored = (file.schema_arrow.metadata or {}).get(METADATA)
+    about = None if stored is None else _about(stored.decode())
+    return Embeddings(place, torch.from_numpy(vectors), torch.from_numpy(index.astype(np.int64)), paths, labels, about)
+
+
+def _block(column: Any, place: Path) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """(n, d) of a column of lists."""
+    if column.null_count or "list" not in str(column.type):
+        raise DataError(f"column 'vector' of {printable(place)} must hold a list of numbers in every row")
+    flat = column.flatten()
+    if flat.null_count or len(flat) == 0 or len(flat) % len(column):
+        raise DataError(f"column 'vector' of {printable(place)} must hold lists of one length without gaps")
+    if "fixed_size" not in str(column.type):
+        lengths = np.diff(column.offsets.to_numpy())
+        if (lengths != lengths[0]).any():
+            raise DataError(f"column 'vector' of {printable(place)} must hold lists of one length; got several")
+    numbers: np.ndarray[Any, np.dtype[np.float32]] = flat.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    return numbers.reshape(len(column), -1)
+
+
+def _opened(place: Path) -> Any:
+    parquet = extra_module("pyarrow.parquet", extra="tables", purpose="reading Parquet")
+    return parquet.ParquetFile(place)
+
+
+def _notes(place: Path) -> dict[str, Any] | None:
+    file = side_file(place)
+    if not file.is_file():
+        return None
+    notes = json.loads(file.read_text(encoding="utf-8"))
+    if not isinstance(notes, dict):
+        raise DataError(f"{printable(file)} is not what belongs beside {place.name}")
+    return notes
+
+
+def _about(text: str) -> About | None:
+    try:
+        return from_json(About, text)
+    except DataError:
+        return None  # of another version: the vectors are good all the same
+
+
+def _some_labels(labels: Tensor) -> Tensor | None:
+    return labels if bool((labels != NO_LABEL).any()) else None
+
+
+def _numbered(place: Path, rows: int) -> list[str]:
+    return [f"{printable(place.name)}[{row}]" for row in range(rows)]
+
+
+_READERS = {".parquet": _read_parquet, ".npy": _read_npy}
