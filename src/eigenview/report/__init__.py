@@ -1,0 +1,62 @@
+"""A run directory becomes one self-contained HTML file: readable offline, by anyone, without this library."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from eigenview.diagnostics import diagnose
+from eigenview.errors import DataError, EigenviewError, SettingError
+from eigenview.report.page import page
+from eigenview.report.run_files import RunFiles, number, read_run
+from eigenview.report.structure import structure
+
+__all__ = ["write_report"]
+
+NAME = "report.html"
+
+
+def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> Path:
+    """One HTML file about a run, or one that compares several (the first is the reference); returns where it is.
+
+    Made from the run directories alone: ``config.json`` must be there; ``metrics.jsonl``, ``data.json``,
+    ``environment.json``, ``evaluation/``, ``diagnosis.json`` and ``sample/`` add their sections. ``out`` is a file, or
+    a folder to put ``report.html`` into; without it, the (first) run's own folder.
+    """
+    if isinstance(runs, str | Path) or not runs:
+        raise SettingError("a report needs a list of at least one run directory")
+    opened = [read_run(folder) for folder in runs]
+    structures = {place: structure(run.sample) for place, run in enumerate(opened) if run.sample is not None}
+    text = page([_diagnosed(run) for run in opened], structures)
+    file = _place(opened[0].folder if out is None else Path(out), comparing=len(opened) > 1)
+    beside = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(file)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise DataError(f"cannot write the report to {file}: {error.strerror or error}; choose another place") from None
+    return file
+
+
+def _place(out: Path, *, comparing: bool) -> Path:
+    if out.suffix.lower() in (".html", ".htm"):
+        return out
+    return out / ("comparison.html" if comparing else NAME)
+
+
+def _diagnosed(run: RunFiles) -> RunFiles:
+    """A run without a diagnosis of its own is diagnosed by its sample's projections."""
+    sample = run.sample
+    if run.diagnosis is not None or sample is None or sample.first_view is None:
+        return run
+    labels = None if sample.labels is None or (sample.labels < 0).all() else sample.labels
+    loss, chance = number(run.last.get("loss")), number(run.last.get("chance"))
+    try:
+        found = diagnose(sample.first_view, sample.second_view, labels, loss=loss, chance=chance)
+    except EigenviewError as error:
+        return replace(run, problems=(*run.problems, f"the sample could not be diagnosed: {error}"))
+    return replace(run, diagnosis=found)

@@ -1,0 +1,174 @@
+"""What the page's scripts draw: plain numbers, ready for JSON."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from eigenview.evaluation.sample import Sample
+from eigenview.graph.sphere import uniformity_floor
+from eigenview.report.run_files import JSON, RunFiles, number
+from eigenview.report.structure import Confusion, Structure, class_name
+
+POINTS = 800  # of a curve; more lines are averaged in groups
+CURVES = (
+    "loss",
+    "chance",
+    "alignment",
+    "uniformity",
+    "effective_rank",
+    "learning_rate",
+    "knn_accuracy",
+    "gradient_norm",
+)
+T = 2.0  # of the uniformity that training logs
+
+
+def curves(run: RunFiles) -> dict[str, JSON]:
+    """Each metric as {x: steps, y: values}; missing values are left out."""
+    found: dict[str, JSON] = {}
+    for name in CURVES:
+        pairs = [
+            (step, value)
+            for line in run.metrics
+            if (step := number(line.get("step"))) is not None and (value := number(line.get(name))) is not None
+        ]
+        if pairs:
+            steps, values = thinned(pairs)
+            found[name] = {"x": steps, "y": values}
+    both = [
+        (a, u)
+        for line in run.metrics
+        if (a := number(line.get("alignment"))) is not None and (u := number(line.get("uniformity"))) is not None
+    ]
+    if both:
+        across, down = thinned(both)
+        found["plane"] = {"x": across, "y": down}
+    return found
+
+
+def thinned(pairs: Sequence[tuple[float, float]]) -> tuple[list[JSON], list[JSON]]:
+    """At most ``POINTS`` points, each the mean of a run of neighbours; the first and the last stay as they are."""
+    values = np.array(pairs, dtype=np.float64)
+    if len(values) > POINTS:
+        groups = np.array_split(values[1:-1], POINTS - 2)
+        values = np.vstack([values[:1], *(group.mean(axis=0, keepdims=True) for group in groups), values[-1:]])
+    return [_rounded(x) for x in values[:, 0]], [_rounded(y) for y in values[:, 1]]
+
+
+def chart_data(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) -> dict[str, JSON]:
+    """Everything but the map: ``structures`` holds that of each run with a sample, by its place."""
+    listed: list[JSON] = []
+    for place, run in enumerate(runs):
+        found = structures.get(place)
+        one: dict[str, JSON] = {"name": run.name, "curves": curves(run), "alarms": _alarms(run)}
+        one["spectra"] = _spectra(run, found)
+        one["laplacian"] = _laplacian(run, found)
+        listed.append(one)
+    return {"runs": listed, "floor": _floor(runs[0]) if len(runs) == 1 else None}
+
+
+def _alarms(run: RunFiles) -> list[JSON]:
+    return [
+        {"step": number(line.get("step")), "message": str(message)}
+        for line in run.metrics
+        for message in (line.get("alarms") or [])  # type: ignore[union-attr]
+    ]
+
+
+def _spectra(run: RunFiles, found: Structure | None) -> list[JSON]:
+    if found is not None and found.spectra:
+        return [{"name": name, "values": [_rounded(one) for one in values]} for name, values in found.spectra]
+    if run.diagnosis is None or not run.diagnosis.figures.singular_values:
+        return []
+    raw = run.diagnosis.figures.singular_values
+    shares: list[JSON] = [_rounded(one / raw[0]) for one in raw if one > 0]
+    return [{"name": "embeddings, mean kept", "values": shares}]
+
+
+def _laplacian(run: RunFiles, found: Structure | None) -> JSON:
+    counted = found.laplacian if found is not None else None
+    if counted is None and run.diagnosis is not None:
+        counted = run.diagnosis.figures.clusters
+    if counted is None:
+        return None
+    values: list[JSON] = [_rounded(one) for one in counted.eigenvalues]
+    return {"values": values, "clusters": counted.clusters, "components": counted.components, "nodes": counted.nodes}
+
+
+def _floor(run: RunFiles) -> float | None:
+    """Of uniformity, in as many dimensions as the projections have."""
+    if run.sample is not None and run.sample.first_view is not None:
+        return uniformity_floor(run.sample.first_view.shape[1], t=T)
+    return None
+
+
+def confusion_data(found: Confusion | None) -> JSON:
+    if found is None:
+        return None
+    totals = np.maximum(found.counts.sum(axis=1, keepdims=True), 1)
+    shares: list[JSON] = [[_rounded(one) for one in row] for row in found.counts / totals]
+    counts: list[JSON] = [[int(one) for one in row] for row in found.counts]
+    return {"classes": list(found.classes), "shares": shares, "counts": counts}
+
+
+def map_data(sample: Sample, found: Structure) -> dict[str, JSON]:
+    """Places as 16-bit numbers, one plane after another; what a point is coloured by; each point's neighbours."""
+    maps: list[JSON] = [
+        {"name": one.name, "note": one.note, "places": _packed(_on_grid(one.places), np.uint16)}
+        for one in found.projections
+    ]
+    sheets = sample.thumbnails
+    return {
+        "count": len(sample.names),
+        "maps": maps,
+        "colourings": _colourings(sample),
+        "names": list(sample.names),
+        "neighbours": _packed(found.neighbours[:, :8], np.uint32),
+        "width": min(8, found.neighbours.shape[1]),
+        "sheet": {"columns": sheets.columns, "rows": sheets.rows},
+    }
+
+
+def _colourings(sample: Sample) -> list[JSON]:
+    found: list[JSON] = []
+    if sample.labels is not None:
+        present = [int(one) for one in np.unique(sample.labels)]
+        found.append(_colouring("label", sample.labels, {one: class_name(sample, one) for one in present}))
+    found.append(
+        _colouring("cluster", sample.clusters, {int(k): f"cluster {k + 1}" for k in np.unique(sample.clusters)})
+    )
+    if sample.prototypes is not None:
+        used = np.unique(sample.prototypes)
+        if len(used) <= 60:
+            found.append(_colouring("prototype", sample.prototypes, {int(k): f"prototype {k}" for k in used}))
+    return found
+
+
+def _colouring(name: str, values: NDArray[np.int64], names: Mapping[int, str]) -> JSON:
+    """Groups in the order of their numbers, with how many points each has."""
+    keys = sorted(names, key=lambda key: (key < 0, key))
+    place = {key: at for at, key in enumerate(keys)}
+    of = [place[int(one)] for one in values]
+    counts: list[JSON] = [int(one) for one in np.bincount(of, minlength=len(keys))]
+    return {"name": name, "groups": [names[key] for key in keys], "counts": counts, "of": _packed(of, np.uint16)}
+
+
+def _on_grid(places: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Both axes scaled alike into 0 … 65535, centred: shapes keep their proportions."""
+    low, high = places.min(axis=0), places.max(axis=0)
+    size = max(float((high - low).max()), 1e-12)
+    scaled: NDArray[np.float64] = (places - (low + high) / 2) / size * 65000 + 32767
+    return scaled
+
+
+def _packed(values: ArrayLike, kind: type[np.unsignedinteger]) -> str:
+    """Little-endian numbers in base64."""
+    return base64.b64encode(np.ascontiguousarray(values).astype(np.dtype(kind).newbyteorder("<")).tobytes()).decode()
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.5g}")

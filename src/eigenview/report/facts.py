@@ -1,0 +1,94 @@
+"""Settings, environment, time: what made the run, in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from eigenview.report.html import Html, element, join
+from eigenview.report.run_files import JSON, RunFiles, number
+
+
+def time_figures(run: RunFiles) -> list[tuple[str, str]]:
+    """What the run cost: hours, views, core-hours (seconds × cores used / 3600)."""
+    last, seconds = run.last, number(run.last.get("seconds"))
+    if seconds is None:
+        return []
+    found = [("training time", duration(seconds)), ("optimiser steps", f"{number(last.get('step')) or 0:,.0f}")]
+    speed = number(last.get("views_per_second"))
+    if speed is not None:
+        found += [("views per second", f"{speed:,.0f}"), ("views seen", f"{speed * seconds:,.0f}")]
+    cores = used_cores(run)
+    if cores is not None:
+        found.append(("core-hours", f"{seconds * cores / 3600:.3g} ({cores:g} core{'s' if cores != 1 else ''})"))
+    return found
+
+
+def used_cores(run: RunFiles) -> float | None:
+    """Processes × threads, but not more than the machine has; None where the run did not say."""
+    threads, processes = number(run.environment.get("threads")), number(run.environment.get("processes")) or 1.0
+    cores = number(run.environment.get("cores"))
+    if threads is None:
+        return cores
+    return threads * processes if cores is None else min(threads * processes, cores)
+
+
+def duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, left = divmod(rest, 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min {left} s"
+
+
+def flat(settings: Mapping[str, JSON], before: str = "") -> list[tuple[str, str]]:
+    """Nested settings as (name.of.setting, value)."""
+    found = []
+    for name, value in settings.items():
+        if isinstance(value, dict):
+            found += flat(value, f"{before}{name}.")
+        else:
+            found.append((f"{before}{name}", said(value)))
+    return found
+
+
+def said(value: JSON) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list):
+        return ", ".join(said(one) for one in value) or "none"
+    return str(value)
+
+
+def facts_list(pairs: Sequence[tuple[str, str]]) -> Html:
+    rows = [join(element("dt", name), element("dd", value)) for name, value in pairs]
+    return element("dl", *(element("div", row) for row in rows), class_="facts")
+
+
+def blocks(run: RunFiles) -> Html:
+    """Time at once; settings, data and environment behind a click."""
+    cost = time_figures(run)
+    parts = [facts_list(cost) if cost else element("p", "This run logged no time.", class_="quiet")]
+    for title, settings in {"Settings": run.config, "Data": run.data, "Environment": run.environment}.items():
+        if settings:
+            parts.append(element("details", element("summary", title), facts_list(flat(settings))))
+    return join(*parts)
+
+
+def differing(runs: Sequence[RunFiles]) -> Html | None:
+    """A table of the settings in which runs differ, their folders aside."""
+    listed = [dict(flat(run.config)) for run in runs]
+    names = list(dict.fromkeys(name for settings in listed for name in settings if name != "out"))
+    rows = []
+    for name in names:
+        values = [settings.get(name, "\N{EN DASH}") for settings in listed]
+        if len(set(values)) > 1:
+            rows.append(element("tr", element("th", name, scope="row"), *(element("td", one) for one in values)))
+    if not rows:
+        return None
+    heads = element("tr", *(element("th", name, scope="col") for name in ("setting", *(run.name for run in runs))))
+    inner = element("table", element("thead", heads), element("tbody", *rows))
+    return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label="settings that differ")

@@ -1,0 +1,161 @@
+"""Sections made of thumbnails: neighbours, clusters, near-duplicates, views. All come from a few sheets."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from eigenview.errors import DataError
+from eigenview.evaluation.sample import Sample, Sheets
+from eigenview.report.html import Html, element, join
+from eigenview.report.structure import Structure, class_name
+
+QUERIES, SHOWN_NEIGHBOURS = 6, 8
+SHOWN_CLUSTERS, SHOWN_MEMBERS, SHOWN_PAIRS = 20, 12, 12
+
+
+def sheet_styles(sample: Sample) -> str:
+    """A CSS class for each sheet; the scripts use the same ones."""
+    sheets, rules = sample.thumbnails, []
+    rules.append(f".thumb{{--columns:{sheets.columns};--rows:{sheets.rows}}}")
+    if sheets.side < 48:
+        rules.append(".thumb{image-rendering:pixelated}")
+    for number, file in enumerate(sheets.files):
+        rules.append(f".sheet{number}{{background-image:url({_data_address(sheets, number)})}}")
+        assert file.suffix == ".jpg"
+    if sample.views is not None:
+        columns, rows = sample.views.columns, sample.views.rows
+        rules.append(
+            f".view{{--columns:{columns};--rows:{rows};background-image:url({_data_address(sample.views, 0)})}}"
+        )
+    return "\n".join(rules)
+
+
+def _data_address(sheets: Sheets, number: int) -> str:
+    file = sheets.files[number]
+    try:
+        content = base64.b64encode(file.read_bytes()).decode()
+    except OSError as error:
+        raise DataError(f"cannot read {file}: {error.strerror}; write the sample again") from None
+    kind = "png" if file.suffix == ".png" else "jpeg"
+    return f"data:image/{kind};base64,{content}"
+
+
+def thumb(sample: Sample, row: int, *, mark: str = "") -> Html:
+    """The thumbnail of a row of the sample, named for whoever cannot see it; ``mark`` is a further class."""
+    sheets = sample.thumbnails
+    sheet, place = divmod(row, sheets.columns * sheets.rows)
+    column, line = place % sheets.columns, place // sheets.columns
+    label = "" if sample.labels is None else f", {class_name(sample, int(sample.labels[row]))}"
+    said = f"{sample.names[row]}{label}"
+    return element(
+        "span",
+        class_=f"thumb sheet{sheet} {mark}".strip(),
+        style=f"--column:{column};--row:{line}",
+        role="img",
+        aria_label=said,
+        title=said,
+    )
+
+
+def neighbour_grid(sample: Sample, found: Structure) -> Html:
+    """Random queries, and the worst: whose neighbours are mostly of other classes; without labels, the loneliest."""
+    count = len(sample.names)
+    drawn = np.random.default_rng(sample.seed).permutation(count)[:QUERIES]
+    worst = worst_queries(sample, found)[:QUERIES]
+    labelled = sample.labels is not None
+    rule = "most neighbours of another class" if labelled else "farthest from their nearest neighbour"
+    return element(
+        "div",
+        _queries(f"{len(drawn)} at random", sample, found, drawn),
+        _queries(f"The {len(worst)} worst: {rule}", sample, found, worst),
+        class_="pair",
+    )
+
+
+def worst_queries(sample: Sample, found: Structure) -> NDArray[np.int64]:
+    """Rows, the worst first. Among equals the more similar the wrong neighbours, the worse."""
+    if sample.labels is None:
+        return np.argsort(found.cosines[:, 0], kind="stable")
+    own = sample.labels >= 0
+    agree = (sample.labels[found.neighbours] == sample.labels[:, None]).mean(axis=1)
+    order = np.lexsort((-found.cosines.mean(axis=1), agree))
+    return order[own[order]]
+
+
+def _queries(heading: str, sample: Sample, found: Structure, rows: Sequence[int] | NDArray[np.int64]) -> Html:
+    lines = []
+    for row in rows:
+        near = found.neighbours[row][:SHOWN_NEIGHBOURS]
+        marks = ["" if sample.labels is None or sample.labels[n] == sample.labels[row] else "other" for n in near]
+        pictures = [thumb(sample, int(n), mark=mark) for n, mark in zip(near, marks, strict=True)]
+        name = "" if sample.labels is None else class_name(sample, int(sample.labels[row]))
+        cosine = f"cosine {found.cosines[row][0]:.2f}"
+        said = element("span", element("b", name) if name else None, element("span", cosine), class_="caption")
+        lines.append(
+            element("li", thumb(sample, int(row), mark="query"), said, element("span", *pictures, class_="strip"))
+        )
+    return element("div", element("h3", heading), element("ul", *lines, class_="queries"))
+
+
+def cluster_gallery(sample: Sample) -> Html:
+    """The largest clusters, or the prototypes most used, each by its most central members."""
+    assignment = sample.clusters if sample.prototypes is None else sample.prototypes
+    word = "cluster" if sample.prototypes is None else "prototype"
+    numbers, counts = np.unique(assignment, return_counts=True)
+    order = np.argsort(-counts, kind="stable")[:SHOWN_CLUSTERS]
+    unit = sample.features / np.maximum(np.linalg.norm(sample.features, axis=1, keepdims=True), 1e-12)
+    cards = []
+    for place in order:
+        members = np.flatnonzero(assignment == numbers[place])
+        centre = unit[members].mean(axis=0)
+        central = members[np.argsort(-(unit[members] @ centre), kind="stable")][:SHOWN_MEMBERS]
+        number = int(numbers[place]) + (1 if word == "cluster" else 0)
+        heading = join(f"{word.capitalize()} {number} ", element("span", f"{counts[place]:,} images", class_="note"))
+        pictures = element("span", *(thumb(sample, int(row)) for row in central), class_="strip")
+        cards.append(element("article", element("h3", heading), _mixture(sample, members), pictures, class_="card"))
+    left = len(numbers) - len(order)
+    more = element("p", f"{left} smaller ones are not shown.", class_="note") if left > 0 else None
+    return join(element("div", *cards, class_="gallery"), more)
+
+
+def _mixture(sample: Sample, members: NDArray[np.int64]) -> Html | None:
+    """The three most frequent classes of a cluster."""
+    if sample.labels is None:
+        return None
+    labels, counts = np.unique(sample.labels[members], return_counts=True)
+    top = np.argsort(-counts, kind="stable")[:3]
+    said = ", ".join(f"{counts[k] / len(members):.0%} {class_name(sample, int(labels[k]))}" for k in top)
+    return element("p", said, class_="note")
+
+
+def duplicate_pairs(sample: Sample, found: Structure) -> Html:
+    if not found.duplicates:
+        return element("p", f"None among the {len(sample.names):,} sampled images.", class_="quiet")
+    cards = []
+    for first, second, cosine in found.duplicates[:SHOWN_PAIRS]:
+        names = element("span", f"{sample.names[first]} · {sample.names[second]}", class_="names")
+        said = element("span", names, element("span", f"cosine {cosine:.4f}"), class_="caption")
+        cards.append(element("li", thumb(sample, first), thumb(sample, second), said))
+    more = len(found.duplicates) - len(cards)
+    note = element("p", f"and {more:,} more pairs.", class_="note") if more > 0 else None
+    return join(element("ul", *cards, class_="duplicates"), note)
+
+
+def view_table(sample: Sample) -> Html | None:
+    """Each row an image and its views."""
+    if sample.views is None:
+        return None
+    columns, rows = sample.views.columns, sample.views.rows
+    titles = ["original", *(f"view {number}" for number in range(1, columns))]
+    cells = []
+    for row in range(rows):
+        for column in range(columns):
+            said = f"image {row + 1}, {titles[column]}"
+            style = f"--column:{column};--row:{row}"
+            cells.append(element("span", class_="view", style=style, role="img", aria_label=said, title=said))
+    heads = [element("span", name, class_="note") for name in titles]
+    return element("div", *heads, *cells, class_="views", style=f"--across:{columns}")

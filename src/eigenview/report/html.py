@@ -1,0 +1,54 @@
+"""HTML that cannot be injected into: whatever is not HTML already is escaped as it goes in."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+
+VOID = frozenset({"br", "hr", "img", "input", "meta", "wbr"})
+
+
+class Html(str):
+    """Text that is HTML already. Only this module makes it from user text."""
+
+    __slots__ = ()
+
+
+Child = str | int | Html | None
+
+
+def element(tag: str, *children: Child, **attributes: str | int | bool | None) -> Html:
+    """``<tag attribute="…">children</tag>``, everything but ``Html`` escaped.
+
+    An underscore at the end of an attribute's name is dropped (``class_``), others become hyphens; True stands for an
+    attribute without a value, False and None leave it out.
+    """
+    written = []
+    for name, value in attributes.items():
+        if value is True:
+            written.append(f" {_attribute(name)}")
+        elif value is not None and value is not False:
+            written.append(f' {_attribute(name)}="{escape(str(value))}"')
+    start = f"<{tag}{''.join(written)}>"
+    return Html(start) if tag in VOID else Html(f"{start}{join(*children)}</{tag}>")
+
+
+def join(*children: Child) -> Html:
+    """The children one after another; None is nothing."""
+    return Html("".join(child if isinstance(child, Html) else _text(child) for child in children if child is not None))
+
+
+def script_json(value: object) -> Html:
+    """JSON that may stand inside ``<script>``: no ``<``, no line separator, no NaN; numbers to 6 digits."""
+    text = json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
+    return Html(text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026"))
+
+
+def _text(child: str | int) -> str:
+    """Escaped; control characters, which no browser shows, become visible ones."""
+    shown = "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in str(child))
+    return escape(shown)
+
+
+def _attribute(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")

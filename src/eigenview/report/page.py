@@ -1,0 +1,88 @@
+"""The page: sections in order, styles, scripts and data in one file that asks nobody for anything."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+
+from eigenview.errors import SettingError
+from eigenview.report import sections
+from eigenview.report.charts import chart_data, confusion_data, map_data
+from eigenview.report.galleries import sheet_styles
+from eigenview.report.html import Html, element, script_json
+from eigenview.report.run_files import JSON, RunFiles
+from eigenview.report.structure import Structure
+
+SCRIPTS = ("theme.js", "charts.js", "map.js")
+
+
+def page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) -> str:
+    """The whole document for one run, or a comparison of several.
+
+    Scripts run only if their hash is in the page's own policy, which allows no request at all: text that slipped past
+    the escaping still could not run, and nothing could leave.
+    """
+    alone = runs[0] if len(runs) == 1 else None
+    found = structures.get(0) if alone is not None else None
+    data: dict[str, JSON] = chart_data(runs, structures)
+    styles = _asset("report.css")
+    if alone is not None and alone.sample is not None and found is not None:
+        data |= {"map": map_data(alone.sample, found), "confusion": confusion_data(found.confusion)}
+        styles += sheet_styles(alone.sample)
+    parts = sections.of_one(alone, found) if alone is not None else sections.of_several(runs)
+    title = runs[0].name if alone is not None else f"{len(runs)} runs compared"
+    library, ours = _plotly(), "\n".join(_asset(name) for name in SCRIPTS)
+    policy = (
+        f"default-src 'none'; script-src {_hash(library)} {_hash(ours)}; style-src 'unsafe-inline'; img-src data: blob:"
+    )
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("title", f"{title} \N{MIDDLE DOT} Eigenview"),
+        element("link", rel="icon", href="data:,"),
+        element("style", Html(styles)),
+    )
+    body = element(
+        "body",
+        element("a", "Skip to the report", href="#main", class_="skip"),
+        _bar(title),
+        element("div", _contents(parts), element("main", *(one.html for one in parts), id="main"), class_="layout"),
+        element("script", script_json(data), type="application/json", id="data"),
+        element("script", Html(library)),
+        element("script", Html(ours)),
+    )
+    return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"
+
+
+def _bar(title: str) -> Html:
+    mark = element("span", "Eigenview", class_="mark")
+    toggle = element("button", "Dark", type="button", id="theme", aria_label="switch between dark and light")
+    return element("header", mark, element("span", title, class_="run-name"), toggle, class_="bar")
+
+
+def _contents(parts: Sequence[sections.Section]) -> Html:
+    links = [element("li", element("a", part.short, href=f"#{part.name}")) for part in parts if part.short]
+    return element("nav", element("ul", *links), aria_label="contents", class_="contents")
+
+
+def _plotly() -> str:
+    """The chart library, as its Python package ships it."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise SettingError("the report needs plotly, which is not installed: pip install 'eigenview[report]'") from None
+    script = str(get_plotlyjs())
+    return script.replace("</script", "<\\/script")
+
+
+def _asset(name: str) -> str:
+    return (files("eigenview.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+def _hash(script: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"

@@ -1,0 +1,227 @@
+"""Scores as cards and tables: each against its baselines, or several runs against the first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from eigenview.errors import SettingError
+from eigenview.evaluation import Compared, Score, compare
+from eigenview.report.html import Html, element, join
+from eigenview.report.run_files import BASELINES, RunFiles
+
+SHARES = ("accuracy", "hungarian accuracy", "map", "precision", "recall")  # shown in per cent
+PREFERRED = ("linear", "probe", "knn k=20", "10 labels a class", "kmeans", "1 labels a class", "knn", "retrieval")
+CARDS = 4
+WORDS = {
+    "linear": "Linear probe",
+    "kmeans": "k-means clusters",
+    "spectral": "Spectral clusters",
+    "map": "mean average precision",
+}
+MINUS = "\N{MINUS SIGN}"
+
+
+@dataclass(frozen=True)
+class Measure:
+    """The run's own score, and the baselines' of the same protocol on the same data."""
+
+    own: Score
+    baselines: tuple[Score, ...]
+
+    @property
+    def rows(self) -> list[Compared]:
+        """The run first, then how each baseline differs from it."""
+        if not self.baselines:
+            return [Compared(self.own, 0.0, None, None)]
+        return compare(self.own, *self.baselines)
+
+
+def measures(run: RunFiles) -> list[Measure]:
+    """Every score of a run with its baselines, the most telling first."""
+    found = []
+    for own in run.own_scores():
+        same = [
+            other
+            for other in run.scores
+            if other.subject in BASELINES
+            and (other.protocol_hash, other.data_hash) == (own.protocol_hash, own.data_hash)
+            and len(other.items) == len(own.items)
+        ]
+        found.append(Measure(own, tuple(sorted(same, key=lambda score: score.subject, reverse=True))))
+    return sorted(found, key=lambda measure: rank(measure.own))
+
+
+def headline(run: RunFiles) -> list[Measure]:
+    """At most four measures of different kinds, for the top of the page."""
+    chosen: dict[str, Measure] = {}
+    for measure in measures(run):
+        kind = measure.own.name.split(" ")[0] if "labels" not in measure.own.name else "few"
+        if measure.own.higher_is_better or kind not in chosen:
+            chosen.setdefault(kind, measure)
+    return list(chosen.values())[:CARDS]
+
+
+def rank(score: Score) -> tuple[int, int, str]:
+    place = next((at for at, name in enumerate(PREFERRED) if score.name.startswith(name)), len(PREFERRED))
+    return place, int(score.metric not in SHARES), score.name
+
+
+def title(score: Score) -> str:
+    """What was measured, in words a newcomer reads."""
+    name, _, setting = score.name.partition(" k=")
+    if name == "knn":
+        return f"{setting} nearest neighbour" + ("s vote" if setting != "1" else "")
+    if "labels a class" in score.name:
+        return score.name.replace("1 labels", "1 label") if score.name.startswith("1 ") else score.name
+    return WORDS.get(name, name[:1].upper() + name[1:])
+
+
+def shown(value: float, metric: str) -> str:
+    if is_share(metric):
+        return f"{100 * value:.1f} %"
+    return f"{value:.3f}".replace("-", MINUS)
+
+
+def is_share(metric: str) -> bool:
+    return metric.split("@")[0] in SHARES
+
+
+def points(difference: float, metric: str) -> str:
+    """A signed difference, in points of per cent where the value is one."""
+    value = 100 * difference if is_share(metric) else difference
+    return f"{'+' if value >= 0 else MINUS}{abs(value):.{1 if is_share(metric) else 3}f}"
+
+
+def interval(score: Score) -> str:
+    low, high = (100 * end if is_share(score.metric) else end for end in score.interval)
+    digits = 1 if is_share(score.metric) else 3
+    return f"{low:.{digits}f} to {high:.{digits}f}".replace("-", MINUS)
+
+
+def p_value(value: float | None) -> str:
+    if value is None:
+        return ""
+    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+
+
+def cards(run: RunFiles) -> Html:
+    """The headline scores: a large figure, its interval, and bars against the baselines."""
+    return element("div", *(_card(measure) for measure in headline(run)), class_="cards")
+
+
+def _card(measure: Measure) -> Html:
+    own = measure.own
+    rows = [_bar(own, "this run", "own"), *(_bar(one, one.subject, "base") for one in measure.baselines)]
+    return element(
+        "article",
+        element("h3", title(own)),
+        element("p", shown(own.value, own.metric), class_="figure"),
+        element("p", f"{own.metric}, 95 % interval {interval(own)}", class_="note"),
+        element("div", *rows, class_="bars"),
+        class_="card score",
+    )
+
+
+def _bar(score: Score, name: str, kind: str) -> Html:
+    top = 1.0 if is_share(score.metric) or abs(score.value) <= 1 else abs(score.value) * 1.2
+    share = [f"{100 * min(1.0, max(0.0, end / top)):.2f}%" for end in (score.value, *score.interval)]
+    track = element(
+        "span",
+        element("span", class_=f"fill {kind}", style=f"width:{share[0]}"),
+        element("span", class_="whisker", style=f"left:{share[1]};right:calc(100% - {share[2]})"),
+        class_="track",
+        aria_hidden="true",
+    )
+    value = element("span", shown(score.value, score.metric), class_="value")
+    return element("div", element("span", name, class_="name"), track, value, class_="bar-row")
+
+
+def table(run: RunFiles) -> Html | None:
+    """All scores of one run, each baseline with its difference and how likely chance alone would show it."""
+    found = measures(run)
+    if not found:
+        return None
+    named = [name for name in reversed(BASELINES) if any(one.subject == name for one in run.scores)]
+    head = element("tr", *(element("th", name, scope="col") for name in ("measure", "this run", *named)))
+    body = []
+    for measure in found:
+        rows = {row.score.subject: row for row in measure.rows[1:]}
+        cells = [_own_cell(measure.own), *(_cell(rows.get(name)) for name in named)]
+        label = join(title(measure.own), element("span", f" {measure.own.metric}", class_="note"))
+        body.append(element("tr", element("th", label, scope="row"), *cells))
+    return _wrapped(head, body)
+
+
+def _own_cell(score: Score) -> Html:
+    return element(
+        "td", element("b", shown(score.value, score.metric)), element("span", interval(score), class_="note")
+    )
+
+
+def _cell(row: Compared | None) -> Html:
+    if row is None:
+        return element("td", "\N{EN DASH}")
+    gap = points(row.difference, row.score.metric)
+    said = ", ".join(part for part in (gap, p_value(row.p_value)) if part)
+    return element("td", shown(row.score.value, row.score.metric), element("span", said, class_="note"))
+
+
+def comparison(runs: Sequence[RunFiles]) -> Html | None:
+    """Every measure that at least two runs have, the first run as reference; paired significance, item by item."""
+    keys: dict[tuple[str, str], Score] = {}
+    for run in runs:
+        for score in run.own_scores():
+            keys.setdefault((score.name, score.metric), score)
+    rows = []
+    for score in sorted(keys.values(), key=rank):
+        found = [_find(run, score) for run in runs]
+        if sum(one is not None for one in found) < 2:
+            continue
+        label = join(title(score), element("span", f" {score.metric}", class_="note"))
+        reference = found[0]
+        cells = [_own_cell(reference) if reference else element("td", "\N{EN DASH}")]
+        cells += [_against(reference, other) for other in found[1:]]
+        rows.append(element("tr", element("th", label, scope="row"), *cells))
+    if not rows:
+        return None
+    names = [element("th", name, scope="col") for name in ("measure", *(run.name for run in runs))]
+    return _wrapped(element("tr", *names), rows)
+
+
+def _find(run: RunFiles, like: Score) -> Score | None:
+    same = [one for one in run.own_scores() if (one.name, one.metric) == (like.name, like.metric)]
+    fair = [one for one in same if (one.protocol_hash, one.data_hash) == (like.protocol_hash, like.data_hash)]
+    return next(iter([*fair, *same]), None)
+
+
+def _against(reference: Score | None, other: Score | None) -> Html:
+    if other is None:
+        return element("td", "\N{EN DASH}")
+    if reference is None:
+        return _own_cell(other)
+    try:
+        row = compare(reference, replace(other, subject=other.subject or "run"))[1]
+    except SettingError:
+        return element(
+            "td",
+            shown(other.value, other.metric),
+            element("span", "other protocol or data: not compared", class_="note"),
+        )
+    if row.interval is None:
+        said = points(row.difference, other.metric)
+    else:
+        low, high = (points(end, other.metric) for end in row.interval)
+        said = f"{points(row.difference, other.metric)} [{low}, {high}], {p_value(row.p_value)}"
+    return element(
+        "td",
+        element("b", shown(other.value, other.metric)),
+        element("span", interval(other), class_="note"),
+        element("span", said, class_="note"),
+    )
+
+
+def _wrapped(head: Html, body: Sequence[Html]) -> Html:
+    """A table that scrolls inside its own box, so that a phone's page does not."""
+    inner = element("table", element("thead", head), element("tbody", *body), class_="scores")
+    return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label="table of scores")

@@ -1,0 +1,311 @@
+"""The sections of the page, each with a sentence on how to read it, and what to do where something is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from eigenview.report import facts, galleries, scores, summary
+from eigenview.report.html import Child, Html, element, join
+from eigenview.report.run_files import RunFiles, number
+from eigenview.report.structure import Structure
+
+NO_SAMPLE = "No sample of images was embedded yet: eigenview.evaluation.sample.write_sample(run, source) writes one."
+NO_SCORES = "No scores yet: eigenview evaluate RUN SOURCE measures them, with the baselines."
+
+CHARTS = {  # id: heading, how to read it
+    "loss": ("Loss", "falls below the dashed line, which is chance: all embeddings alike"),
+    "alignment": ("Alignment", "distance between two views of an image; lower is closer"),
+    "uniformity": ("Uniformity", "how evenly embeddings cover the sphere; lower is more even"),
+    "effective_rank": ("Effective rank", "directions in use; near 1 means collapse"),
+    "knn_accuracy": ("Online kNN", "neighbours vote on held-out labels while training"),
+    "learning_rate": ("Learning rate", "what the schedule gave"),
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    name: str  # of its anchor
+    short: str  # in the contents; empty: not listed
+    html: Html
+
+
+def section(name: str, short: str, heading: str, lead: str, *content: Child) -> Section:
+    inner = [
+        element("h2", heading, id=f"{name}-heading"),
+        element("p", lead, class_="lead") if lead else None,
+        *content,
+    ]
+    return Section(name, short, element("section", *inner, id=name, aria_labelledby=f"{name}-heading"))
+
+
+def of_one(run: RunFiles, found: Structure | None) -> list[Section]:
+    """Everything about one run."""
+    parts = [_top(run), _diagnosis(run), _curves([run]), _geometry([run], found)]
+    sample = run.sample
+    if sample is not None and found is not None:
+        parts += [
+            _map(found),
+            section(
+                "neighbours",
+                "Neighbours",
+                "Nearest neighbours",
+                "An image, then those the encoder finds most similar. A struck corner marks another class.",
+                galleries.neighbour_grid(sample, found),
+            ),
+            section(
+                "clusters",
+                "Clusters" if sample.prototypes is None else "Prototypes",
+                "Clusters" if sample.prototypes is None else "Prototypes",
+                "Groups found without labels, each shown by its most central images.",
+                galleries.cluster_gallery(sample),
+            ),
+            section(
+                "views",
+                "Views",
+                "What the views look like",
+                "Training calls these the same image: whatever the views change, the encoder learns to ignore.",
+                galleries.view_table(sample),
+            ),
+            section(
+                "duplicates",
+                "Duplicates",
+                "Near-duplicates",
+                "Pairs far closer than their surroundings. Across a train and a test set they inflate every score.",
+                galleries.duplicate_pairs(sample, found),
+            ),
+        ]
+        if found.confusion is not None:
+            parts.append(_confusion(found))
+    else:
+        parts.append(section("map", "Map", "Map of the embedding", "", element("p", NO_SAMPLE, class_="quiet")))
+    lead = "Everything that decides what the run computed, and what it cost."
+    parts.append(section("settings", "Settings", "Settings, environment, time", lead, facts.blocks(run)))
+    return parts
+
+
+def of_several(runs: Sequence[RunFiles]) -> list[Section]:
+    """A comparison: the first run is the reference."""
+    listed = []
+    for number_, run in enumerate(runs):
+        told = summary.summarise(run)
+        badge = element("span", told.badge, class_=f"badge {told.state}")
+        name = element("h3", element("span", class_=f"series series{number_ % 8}", aria_hidden="true"), run.name)
+        listed.append(element("article", name, badge, element("p", told.sentence), _line(run), class_="card"))
+    names = " \N{MIDDLE DOT} ".join(run.name for run in runs)
+    top = Section(
+        "top",
+        "Verdicts",
+        element(
+            "section",
+            element("h1", f"{len(runs)} runs compared"),
+            element("p", names, class_="lead"),
+            element("div", *listed, class_="gallery wide"),
+            id="top",
+        ),
+    )
+    table = scores.comparison(runs) or element(
+        "p", f"No measure that two of the runs share. {NO_SCORES}", class_="quiet"
+    )
+    lead = (
+        f"Against {runs[0].name}: the difference, its 95 % interval, and how likely chance alone would show as much, "
+        "paired item by item (McNemar's exact test, or a paired t-test)."
+    )
+    changed = facts.differing(runs) or element("p", "All settings are the same.", class_="quiet")
+    return [
+        top,
+        section("scores", "Scores", "Scores", lead, table),
+        _curves(runs),
+        _geometry(runs, None),
+        section("settings", "Settings", "Settings that differ", "", changed, *(_costs(run) for run in runs)),
+    ]
+
+
+def _top(run: RunFiles) -> Section:
+    told = summary.summarise(run)
+    heading = element("h1", run.name)
+    verdict = element(
+        "p",
+        element("span", told.badge, class_=f"badge {told.state}"),
+        " ",
+        told.sentence,
+        class_="verdict",
+        id="verdict",
+    )
+    measured = scores.cards(run) if run.own_scores() else element("p", NO_SCORES, class_="quiet")
+    table = scores.table(run)
+    more = None
+    if table is not None:
+        note = element(
+            "p", "p: how likely chance alone would show such a difference, paired item by item.", class_="note"
+        )
+        more = element("details", element("summary", "All scores, with intervals and significance"), table, note)
+    wrong = element("ul", *(element("li", one) for one in run.problems), class_="quiet") if run.problems else None
+    inner = element("section", heading, _line(run), verdict, wrong, measured, more, id="top")
+    return Section("top", "Verdict", inner)
+
+
+def _line(run: RunFiles) -> Html:
+    """Method, encoder, data and time in one line."""
+    encoder = run.config.get("encoder")
+    source = run.data.get("source")
+    place = source.get("place") if isinstance(source, dict) else None
+    said = [
+        facts.said(run.config.get("method")),
+        f"{encoder.get('name')} encoder" if isinstance(encoder, dict) else None,
+        str(place or run.config.get("source") or "") or None,
+        *(f"{run.config[name]} {name}" for name in ("epochs", "steps", "minutes") if run.config.get(name) is not None),
+    ]
+    seconds = number(run.last.get("seconds"))
+    if seconds is not None:
+        said.append(facts.duration(seconds))
+    return element("p", *(element("span", one) for one in said if one), class_="line")
+
+
+def _costs(run: RunFiles) -> Html:
+    return join(element("h3", run.name), facts.facts_list(facts.time_figures(run)))
+
+
+def _diagnosis(run: RunFiles) -> Section:
+    if run.diagnosis is None:
+        missing = element(
+            "p", "Not diagnosed yet: eigenview diagnose RUN says what is wrong, and what to try.", class_="quiet"
+        )
+        return section("diagnosis", "Diagnosis", "Diagnosis", "", missing)
+    found = summary.findings(run)
+    nothing = (
+        None if found else element("p", "Nothing wrong was found: no collapse, views agree, no hubs.", class_="quiet")
+    )
+    figures = element("details", element("summary", "All figures"), summary.figures_table(run))
+    return section(
+        "diagnosis", "Diagnosis", "Diagnosis", "What the geometry says, without labels.", found, nothing, figures
+    )
+
+
+def chart(name: str, heading: str, note: str, *, size: str = "") -> Html:
+    caption = element("figcaption", element("h3", heading), element("p", note, class_="note"))
+    label = f"chart: {heading}, {note}"
+    return element(
+        "figure",
+        caption,
+        element("div", id=f"plot-{name}", class_="plot", role="img", aria_label=label),
+        class_=f"chart {size}".strip(),
+    )
+
+
+def _curves(runs: Sequence[RunFiles]) -> Section:
+    known = {name for run in runs for line in run.metrics for name in line if number(line.get(name)) is not None}
+    drawn = [chart(name, *CHARTS[name]) for name in CHARTS if name in known]
+    if not drawn:
+        nothing = element("p", "No step was logged: metrics.jsonl is missing or empty.", class_="quiet")
+        return section("curves", "Training", "Training", "", nothing)
+    alarms = [
+        element("li", f"{run.name}: {message}" if len(runs) > 1 else str(message))
+        for run in runs
+        for line in run.metrics
+        for message in (line.get("alarms") or [])  # type: ignore[union-attr]
+    ]
+    warned = None
+    if alarms:
+        shown = element("ul", *alarms[:10])
+        warned = element(
+            "div", element("h3", f"{len(alarms)} alarm{'s' if len(alarms) > 1 else ''}"), shown, class_="alarms"
+        )
+    lead = "Over optimiser steps. Drag to zoom, double-click to go back."
+    return section("curves", "Training", "Training", lead, warned, element("div", *drawn, class_="multiples"))
+
+
+def _geometry(runs: Sequence[RunFiles], found: Structure | None) -> Section:
+    has_plane = any(number(line.get("alignment")) is not None for run in runs for line in run.metrics)
+    has_spectra = any(run.sample is not None or run.diagnosis is not None for run in runs)
+    parts = []
+    if has_plane:
+        note = "good runs go to the lower left: views close, images apart"
+        parts.append(chart("plane", "Alignment and uniformity", note, size="tall"))
+    if has_spectra:
+        parts.append(
+            chart("spectrum", "Singular values", "a slow fall uses many directions; a cliff is collapse", size="tall")
+        )
+        gap = "" if found is None or found.laplacian is None else f" Here: {found.laplacian.clusters}."
+        note = f"of the graph of nearest neighbours; the largest gap suggests how many groups there are.{gap}"
+        parts.append(chart("laplacian", "Laplacian spectrum", note, size="tall"))
+    body = element("div", *parts, class_="multiples") if parts else element("p", NO_SAMPLE, class_="quiet")
+    return section("geometry", "Geometry", "Geometry", "The shape of the embedding on its sphere.", body)
+
+
+def _confusion(found: Structure) -> Section:
+    assert found.confusion is not None
+    said = (
+        f"A logistic regression on {found.confusion.items:,} sampled images, each predicted by a classifier that "
+        f"had not seen it: {found.confusion.accuracy:.1%} right. Rows are the true class."
+    )
+    plot = element("div", id="plot-confusion", class_="plot", role="img", aria_label="confusion matrix of the probe")
+    return section(
+        "confusion", "Confusion", "What the probe confuses", said, element("figure", plot, class_="chart confusion")
+    )
+
+
+def _map(found: Structure) -> Section:
+    """Controls and an empty canvas; the script fills them."""
+    names = [one.name for one in found.projections]
+    radios = [
+        element(
+            "label", element("input", type="radio", name="projection", value=at, checked=at == 0), element("span", name)
+        )
+        for at, name in enumerate(names)
+    ]
+    controls = element(
+        "div",
+        element("fieldset", element("legend", "Projection"), *radios, class_="choice"),
+        element("fieldset", element("legend", "Colour by"), class_="choice", id="colourings"),
+        element(
+            "label",
+            element("span", "Find"),
+            element("input", type="search", id="map-find", placeholder="file name or class"),
+            class_="find",
+        ),
+        class_="controls",
+    )
+    buttons = [
+        element("button", sign, type="button", id=f"map-{name}", aria_label=said)
+        for name, sign, said in (
+            ("in", "+", "zoom in"),
+            ("out", "\N{MINUS SIGN}", "zoom out"),
+            ("reset", "\N{MULTIPLICATION SIGN}1", "whole map"),
+        )
+    ]
+    stage = element(
+        "div",
+        element(
+            "canvas",
+            id="map-canvas",
+            tabindex=0,
+            role="application",
+            aria_describedby="map-help",
+            aria_label="map of the embedding",
+        ),
+        element("div", *buttons, class_="zoom"),
+        element("div", id="map-tip", class_="tip", hidden=True),
+        class_="stage",
+    )
+    help_text = (
+        "Arrow keys walk from image to image, + and \N{MINUS SIGN} zoom, Escape lets go. Ctrl and wheel zoom too."
+    )
+    side = element(
+        "div",
+        element("div", id="map-selected", class_="selected", aria_live="polite"),
+        element(
+            "div",
+            element("button", "all", type="button", id="map-all"),
+            element("button", "none", type="button", id="map-none"),
+            element("span", id="map-shown", class_="note"),
+            class_="legend-head",
+        ),
+        element("div", id="map-legend", class_="legend", role="group", aria_label="groups shown"),
+        class_="side",
+    )
+    note = element("p", element("span", id="map-note"), " ", help_text, class_="note", id="map-help")
+    lead = "Each dot is an image; close dots look alike to the encoder. Point to see one, click for its neighbours."
+    return section(
+        "map", "Map", "Map of the embedding", lead, controls, element("div", stage, side, class_="map"), note
+    )

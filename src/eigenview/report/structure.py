@@ -1,0 +1,220 @@
+"""What a sample's features hold: neighbours, maps in two dimensions, spectra, duplicates, a probe's confusion."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy import sparse
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from eigenview.diagnostics import cluster_count, duplicate_share, spectrum
+from eigenview.diagnostics.clusters import ClusterCount
+from eigenview.errors import EigenviewError
+from eigenview.evaluation import fit_logistic, nearest
+from eigenview.evaluation.sample import Sample
+from eigenview.graph.laplacian import spectral_embedding
+
+NEIGHBOURS = 10
+PROBED, FOLDS, INVERSE_PENALTY = 5000, 5, 0.01
+TSNE_POINTS = 5000  # beyond, scikit-learn's t-SNE takes minutes
+KEPT_DIRECTIONS = 50  # principal directions that t-SNE works on
+SHOWN_VALUES = 512  # singular values of a curve
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Projection:
+    """The sample on a plane."""
+
+    name: str
+    note: str  # how it was made, for the reader
+    places: Floats  # (n, 2)
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """How often each class (row) was read as each (column), by classifiers that had not seen the item."""
+
+    counts: Ints  # (K, K)
+    classes: tuple[str, ...]
+    items: int
+
+    @property
+    def accuracy(self) -> float:
+        return float(np.trace(self.counts) / self.counts.sum())
+
+
+@dataclass(frozen=True)
+class Structure:
+    """Everything the report computes from one sample. What could not be computed is empty or None."""
+
+    neighbours: Ints  # (n, k), the nearest first
+    cosines: Floats  # (n, k)
+    projections: tuple[Projection, ...]
+    spectra: tuple[tuple[str, tuple[float, ...]], ...]  # (name, singular values around the mean, σ/σ₁)
+    laplacian: ClusterCount | None
+    duplicates: tuple[tuple[int, int, float], ...]  # rows and their cosine, the closest first
+    confusion: Confusion | None
+
+
+def structure(sample: Sample) -> Structure:
+    """The structure of a sample, by cosine of its features. Repeats itself: every random choice is seeded."""
+    features = torch.from_numpy(np.asarray(sample.features, dtype=np.float32))
+    found = nearest(features, features, k=min(NEIGHBOURS, len(features) - 1), excludes_self=True)
+    index = found.index.numpy()
+    return Structure(
+        neighbours=index,
+        cosines=found.similarity.double().numpy(),
+        projections=projections(features, index, seed=sample.seed),
+        spectra=spectra(sample),
+        laplacian=_laplacian(features, sample.seed),
+        duplicates=_duplicates(features, sample.seed),
+        confusion=confusion(features, sample),
+    )
+
+
+def projections(features: Tensor, neighbours: Ints, *, seed: int) -> tuple[Projection, ...]:
+    """Maps of the sample, the best for looking at first: UMAP if installed, or t-SNE; spectral embedding; PCA."""
+    unit = normalize(features.double(), dim=1)
+    principal = _principal(unit, min(KEPT_DIRECTIONS, *unit.shape))
+    maps = []
+    if find_spec("umap") is not None:
+        maps.append(Projection("UMAP", "neighbourhoods are kept, distances between groups are not", _umap(unit, seed)))
+    elif len(unit) <= TSNE_POINTS:
+        note = "neighbourhoods are kept; sizes of groups and distances between them mean little"
+        maps.append(Projection("t-SNE", note, _tsne(principal, seed)))
+    note = "the eigenvectors of the neighbour graph's Laplacian: what the objective asks the encoder to find"
+    maps.append(Projection("spectral", note, _spectral(neighbours)))
+    maps.append(Projection("PCA", "the two widest directions; distances are true within this plane", principal[:, :2]))
+    return tuple(maps)
+
+
+def _principal(unit: Tensor, count: int) -> Floats:
+    centred = unit - unit.mean(dim=0)
+    _, vectors = torch.linalg.eigh(centred.T @ centred)
+    places: Floats = (centred @ vectors.flip(1)[:, :count]).numpy()
+    return places if places.shape[1] > 1 else np.hstack([places, np.zeros_like(places)])
+
+
+def _spectral(neighbours: Ints) -> Floats:
+    """Random-walk eigenvectors on the graph of neighbours.
+
+    Each coordinate's tails are drawn in at its outer hundredths, since a few loosely joined points would otherwise
+    leave one dot for all others.
+    """
+    count, width = neighbours.shape
+    rows = np.repeat(np.arange(count), width)
+    edges = sparse.coo_array((np.ones(neighbours.size), (rows, neighbours.ravel())), shape=(count, count)).tocsr()
+    graph = edges.maximum(edges.T) + sparse.csr_array(_ring(count) * 1e-3)
+    places: Floats = spectral_embedding(graph, 2).numpy()
+    low, high = np.quantile(places, [0.01, 0.99], axis=0)
+    return np.clip(places, low - 0.05 * (high - low), high + 0.05 * (high - low))
+
+
+def _ring(count: int) -> sparse.csr_array:
+    """A faint ring through all points: islands of the graph stay joined, so that more than their membership shows."""
+    here, there = np.arange(count), np.roll(np.arange(count), -1)
+    ring = sparse.coo_array((np.ones(count), (here, there)), shape=(count, count)).tocsr()
+    return ring.maximum(ring.T)
+
+
+def _tsne(principal: Floats, seed: int) -> Floats:
+    from sklearn.manifold import TSNE
+
+    start = principal[:, :2] / max(principal[:, 0].std(), 1e-12) * 1e-4  # as scikit-learn scales its own start
+    perplexity = min(30.0, (len(principal) - 1) / 3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # scikit-learn's, about its own defaults
+        made = TSNE(init=start.astype(np.float32), perplexity=perplexity, random_state=seed, n_jobs=1)
+        places: Floats = made.fit_transform(principal.astype(np.float32)).astype(np.float64)
+    return places
+
+
+def _umap(unit: Tensor, seed: int) -> Floats:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # UMAP's, about its seed and threads
+        made = import_module("umap").UMAP(metric="cosine", random_state=seed, n_neighbors=min(15, len(unit) - 1))
+        places: Floats = np.asarray(made.fit_transform(unit.float().numpy()), dtype=np.float64)
+    return places
+
+
+def spectra(sample: Sample) -> tuple[tuple[str, tuple[float, ...]], ...]:
+    """Singular values around the mean, as shares of the largest: before and after the head."""
+    rows = {"features": sample.features, "projections": sample.first_view}
+    found = []
+    for name, values in rows.items():
+        if values is None:
+            continue
+        try:
+            centred = spectrum(np.asarray(values, dtype=np.float32)).centred
+        except EigenviewError:
+            continue
+        if float(centred[0]) > 0:
+            shares = (centred / centred[0]).tolist()[:SHOWN_VALUES]
+            found.append((name, tuple(share for share in shares if share > 0)))
+    return tuple(found)
+
+
+def _laplacian(features: Tensor, seed: int) -> ClusterCount | None:
+    try:
+        return cluster_count(features, neighbours=min(NEIGHBOURS, len(features) - 1), seed=seed)
+    except EigenviewError:
+        return None
+
+
+def _duplicates(features: Tensor, seed: int) -> tuple[tuple[int, int, float], ...]:
+    try:
+        found = duplicate_share(features, anchors=len(features), seed=seed)
+    except EigenviewError:
+        return ()
+    unit = normalize(features.double(), dim=1)
+    pairs = [(int(a), int(b), float((unit[a] * unit[b]).sum().clamp_max(1))) for a, b in found.pairs]
+    return tuple(sorted(pairs, key=lambda pair: -pair[2]))
+
+
+def confusion(features: Tensor, sample: Sample) -> Confusion | None:
+    """A logistic regression on the sample's standardised features, five folds, each predicted by the other four.
+
+    Classes with fewer items than folds are left out; None without labels, or with fewer than two classes.
+    """
+    from sklearn.model_selection import StratifiedKFold
+
+    if sample.labels is None:
+        return None
+    labels = np.asarray(sample.labels)
+    usual = [int(one) for one in np.unique(labels[labels >= 0]) if (labels == one).sum() >= FOLDS]
+    rows = np.flatnonzero(np.isin(labels, usual))
+    rows = np.sort(np.random.default_rng(sample.seed).permutation(rows)[:PROBED])
+    kept = [one for one in usual if (labels[rows] == one).sum() >= FOLDS]
+    rows = rows[np.isin(labels[rows], kept)]
+    if len(kept) < 2:
+        return None
+    truth = np.searchsorted(kept, labels[rows])
+    given = features[torch.from_numpy(rows)].double()
+    deviation = given.std(dim=0)
+    given = (given - given.mean(dim=0)) / torch.where(deviation > 0, deviation, torch.inf)
+    read = np.zeros_like(truth)
+    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=sample.seed).split(rows, truth):
+        target = torch.from_numpy(truth[train])
+        classifier = fit_logistic(given[train].float(), target, inverse_penalty=INVERSE_PENALTY, classes=len(kept))
+        read[test] = classifier.predict(given[test].float()).numpy()
+    counts = np.zeros((len(kept), len(kept)), dtype=np.int64)
+    np.add.at(counts, (truth, read), 1)
+    return Confusion(counts, tuple(class_name(sample, one) for one in kept), len(rows))
+
+
+def class_name(sample: Sample, label: int) -> str:
+    if label < 0:
+        return "no label"
+    if sample.classes is not None and label < len(sample.classes):
+        return sample.classes[label]
+    return f"class {label}"

@@ -1,0 +1,92 @@
+"""The verdict in a sentence: is it healthy, and how far above the baselines."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from eigenview.diagnostics import Diagnosis
+from eigenview.report.html import Html, element, join
+from eigenview.report.run_files import RunFiles, number
+from eigenview.report.scores import Measure, headline, interval, is_share, shown, title
+
+UNITS = {"accuracy": "accuracy"}
+
+
+@dataclass(frozen=True)
+class Summary:
+    """``state`` is "good", "bad" or "unknown"; ``badge`` a word or two."""
+
+    state: str
+    badge: str
+    sentence: str
+
+
+def summarise(run: RunFiles) -> Summary:
+    found = run.diagnosis
+    measured = headline(run)
+    gain = "" if not measured else f" {_gain(measured[0])}"
+    if found is None:
+        return Summary("unknown", "Not diagnosed", f"{_progress(run)}{gain}")
+    if found.findings:
+        return Summary("bad", _capital(found.verdict), f"{_capital(found.findings[0].reasons[0])}.{gain}")
+    return Summary("good", "Healthy", f"{_health(found)}{gain}")
+
+
+def _health(found: Diagnosis) -> str:
+    figures = found.figures
+    said = f"The embeddings spread over {figures.effective_rank:.0f} of {min(figures.n, figures.d)} directions"
+    if figures.views is not None:
+        said += f", and {figures.views.matched.value:.0%} of images find their own other view first"
+    return f"{said}."
+
+
+def _gain(measure: Measure) -> str:
+    own = measure.own
+    name = title(own)
+    name = name if name[:2].isupper() or name.startswith("k-") else name[:1].lower() + name[1:]
+    said = f"{_capital(own.metric)} by {name} is {shown(own.value, own.metric)} (95 % interval {interval(own)})"
+    gaps = [_gap(-row.difference, row.score.metric, row.score.subject) for row in measure.rows[1:]]
+    return f"{said}, {' and '.join(gaps)}." if gaps else f"{said}; no baseline was measured."
+
+
+def _gap(difference: float, metric: str, subject: str) -> str:
+    named = "the untrained encoder" if subject == "untrained" else subject
+    size = f"{abs(100 * difference):.1f} points" if is_share(metric) else f"{abs(difference):.3f}"
+    return f"{size} {'above' if difference >= 0 else 'below'} {named}"
+
+
+def _progress(run: RunFiles) -> str:
+    loss, chance = number(run.last.get("loss")), number(run.last.get("chance"))
+    if loss is None:
+        return "This run has logged no steps yet."
+    if chance is None:
+        return f"The loss ended at {loss:.4g}."
+    where = "below" if loss < chance - 0.02 * abs(chance) else "at"
+    return f"The loss ended at {loss:.3g}, {where} its chance level of {chance:.3g}."
+
+
+def findings(run: RunFiles) -> Html | None:
+    """What is wrong, why, and what to try."""
+    if run.diagnosis is None or not run.diagnosis.findings:
+        return None
+    listed = []
+    for finding in run.diagnosis.findings:
+        reasons = element("ul", *(element("li", reason) for reason in finding.reasons))
+        advice = element("p", element("b", "Try: "), finding.advice)
+        listed.append(element("li", element("h3", _capital(finding.name)), reasons, advice))
+    return element("ol", *listed, class_="findings")
+
+
+def figures_table(run: RunFiles) -> Html | None:
+    """All figures of the diagnosis, as its own lines say them."""
+    if run.diagnosis is None:
+        return None
+    lines = [line.strip() for line in run.diagnosis.lines() if line.startswith("  ") and not line.startswith("    ")]
+    names = {finding.name for finding in run.diagnosis.findings}
+    pairs = [tuple(part.strip() for part in line.split("  ", 1)) for line in lines if line not in names]
+    rows = [join(element("dt", pair[0]), element("dd", pair[-1])) for pair in pairs if len(pair) == 2]
+    return element("dl", *rows, class_="facts")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
