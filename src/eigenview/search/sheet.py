@@ -44,7 +44,8 @@ def write_sheet(title: str, blocks: list[Block], out: Path, *, columns: int) -> 
 
 
 def draw_sheet(title: str, blocks: list[Block], *, columns: int) -> Image.Image:
-    across = max(1, min(columns, max((len(block.tiles) for block in blocks), default=1)))
+    most = max((len(block.tiles) for block in blocks), default=0)
+    across = -(-most // -(-most // max(1, columns))) if most else 1  # lines of about one length
     has_lead = any(block.lead is not None for block in blocks)
     left = MARGIN + (TILE + 3 * GAP if has_lead else 0)
     width = max(left + across * (TILE + GAP) - GAP + MARGIN, 420)

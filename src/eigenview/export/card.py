@@ -1,0 +1,113 @@
+"""What goes with exported weights: how the encoder is built, and how images must look when they come in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+from eigenview.errors import DataError
+from eigenview.evaluation import EvaluatedRun
+from eigenview.nn import Encoder
+from eigenview.views import CentreView
+
+KEY = "eigenview"  # of the metadata in a file
+
+
+@dataclass(frozen=True)
+class Build:
+    """The options of ``nn.build_encoder``."""
+
+    name: str
+    width: float
+    stem: str
+    normalization: str
+    channels: int
+    image_size: int
+
+
+@dataclass(frozen=True)
+class Input:
+    """Images as the encoder knows them: floating (n, channels, size, size), (pixel / 255 − mean) / std.
+
+    Before that, the shorter side is resized to ``resize`` and the central ``size`` × ``size`` kept.
+    """
+
+    channels: int
+    size: int
+    resize: int
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    interpolation: str
+
+
+@dataclass(frozen=True)
+class Card:
+    """Everything beside the weights. ``build`` is None for an encoder that was not built by name."""
+
+    format: str  # safetensors, onnx, torchvision, timm
+    run: str
+    version: str
+    feature_width: int
+    input: Input
+    build: Build | None
+    architecture: str | None  # the name in torchvision or timm, for those formats
+
+    @property
+    def view(self) -> CentreView:
+        given = self.input
+        return CentreView(given.resize, given.size, given.mean, given.std, given.interpolation)  # type: ignore[arg-type]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str, place: object) -> Card:
+        try:
+            found = json.loads(text)
+            known = {one.name for one in fields(cls)}
+            given: dict[str, Any] = {name: value for name, value in found.items() if name in known}
+            shown = {**given["input"], "mean": tuple(given["input"]["mean"]), "std": tuple(given["input"]["std"])}
+            build = None if given["build"] is None else Build(**given["build"])
+            return cls(**{**given, "input": Input(**shown), "build": build})
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise DataError(f"{place} has a description that cannot be read ({error}); was it cut or edited?") from None
+
+
+def card_of(encoder: Encoder, view: CentreView, run: EvaluatedRun | None, *, format: str) -> Card:
+    from eigenview import __version__
+
+    return Card(
+        format=format,
+        run=run.name if run is not None else type(encoder).__name__,
+        version=__version__,
+        feature_width=encoder.feature_width,
+        input=Input(
+            channels=encoder.channels,
+            size=view.size,
+            resize=view.resize,
+            mean=_per_channel(view.mean, encoder.channels),
+            std=_per_channel(view.std, encoder.channels),
+            interpolation=view.interpolation,
+        ),
+        build=None if run is None else _build(run),
+        architecture=None,
+    )
+
+
+def _build(run: EvaluatedRun) -> Build:
+    chosen = run.config.get("encoder")
+    if not isinstance(chosen, dict) or "name" not in chosen:
+        raise DataError(f"the run {run.folder} does not say how its encoder was built; was it written elsewhere?")
+    return Build(
+        name=str(chosen["name"]),
+        width=float(chosen.get("width", 1.0)),
+        stem=str(chosen.get("stem", "auto")),
+        normalization=str(chosen.get("normalization", "batch")),
+        channels=run.channels,
+        image_size=run.view.size,
+    )
+
+
+def _per_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
+    return values if len(values) == channels else values[:1] * channels

@@ -1,0 +1,215 @@
+"""An encoder out of a run, in a form that others load."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation import EvaluatedRun, open_run
+from eigenview.evaluation.features import evaluating
+from eigenview.export.card import KEY, Card, card_of
+from eigenview.export.files import replacing
+from eigenview.export.names import architecture_of
+from eigenview.export.onnx_file import check_onnx, random_images, require_onnx, write_onnx
+from eigenview.nn import Encoder, build_encoder, read_weights
+from eigenview.views import CentreView
+
+Format = Literal["safetensors", "onnx", "torchvision", "timm"]
+SUFFIXES: dict[str, tuple[str, ...]] = {  # the first is the usual one
+    "safetensors": (".safetensors",),
+    "onnx": (".onnx",),
+    "torchvision": (".safetensors", ".pth", ".pt"),
+    "timm": (".safetensors", ".pth", ".pt"),
+}
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What was written, and how far what loads back differs from the encoder (0: not at all)."""
+
+    path: Path
+    card: Card
+    difference: float  # of the features, as a share of the largest; of the weights for torchvision and timm
+
+    @property
+    def how_to_load(self) -> str:
+        """The lines that load the file, for the format it has."""
+        return _LOADING[self.card.format].format(path=str(self.path), architecture=self.card.architecture)
+
+
+@dataclass(frozen=True)
+class LoadedEncoder:
+    """An exported encoder, in eval mode, with the view that its images are seen through."""
+
+    encoder: Encoder
+    view: CentreView
+    card: Card
+
+
+def export(
+    run: str | Path | EvaluatedRun | Encoder,
+    to: Format,
+    out: str | Path | None = None,
+    *,
+    view: CentreView | None = None,
+) -> Exported:
+    """Write the encoder of ``run`` for others to load, checked by loading it back before it takes its place.
+
+    - ``safetensors``: weights with a description, which :func:`load_exported` builds the encoder from; bit for bit.
+    - ``onnx`` (extra ``onnx``): one file, any batch size; onnxruntime's features agree to 1e-4 of the largest.
+    - ``torchvision``, ``timm``: weights under the names of that library's model, without its classifier ``fc``. An
+      encoder that the library cannot hold is refused with the reason. ``out`` may end in .pth for a torch state dict.
+
+    The normalisation of images is in the file: in the metadata ``eigenview``, and beside a .pth in ``OUT.json``.
+    Without ``out``: ``RUN/export/FORMAT`` with its suffix. An encoder of one's own needs ``view``, and ``out``.
+    """
+    if to not in SUFFIXES:
+        raise SettingError(f"export goes to {', '.join(SUFFIXES)}; got {to!r}")
+    if to == "onnx":
+        require_onnx()
+    opened = open_run(run) if isinstance(run, (str, Path)) else run
+    encoder, seen = (opened, view) if isinstance(opened, Encoder) else (opened.encoder, view or opened.view)
+    if seen is None:
+        raise SettingError("an encoder of your own needs view=, the CentreView that its images are seen through")
+    place = _place(opened, to, out)
+    card = card_of(encoder, seen, None if isinstance(opened, Encoder) else opened, format=to)
+    if to in ("torchvision", "timm"):
+        card = replace(card, architecture=architecture_of(encoder, to))
+    with replacing(place) as file:
+        difference = _WRITERS[to](encoder, card, file)
+    if place.suffix in (".pth", ".pt"):
+        with replacing(place.with_name(place.name + ".json")) as file:
+            file.write_text(card.to_json() + "\n", encoding="utf-8")
+    return Exported(place, card, difference)
+
+
+def load_exported(path: str | Path) -> LoadedEncoder:
+    """The encoder that ``export(…, "safetensors", …)`` wrote, built and filled from the file alone."""
+    place = Path(path)
+    card = read_card(place)
+    if card.format != "safetensors":
+        raise DataError(f"{place} holds weights for {card.format}; load them there, or export to safetensors")
+    if card.build is None:
+        raise DataError(
+            f"{place} does not say how its encoder is built, since it was not built by name: "
+            "build it yourself and use eigenview.nn.load_weights"
+        )
+    chosen = card.build
+    encoder = build_encoder(
+        chosen.name,
+        width=chosen.width,
+        stem=chosen.stem,  # type: ignore[arg-type]
+        channels=chosen.channels,
+        normalization=chosen.normalization,
+        image_size=chosen.image_size,
+    )
+    _fill(encoder, read_weights(place), place)
+    return LoadedEncoder(encoder.eval(), card.view, card)
+
+
+def read_card(path: str | Path) -> Card:
+    """What an exported safetensors file says about itself."""
+    place = Path(path)
+    if not place.is_file():
+        raise DataError(f"no such file: {place}; is the path right?")
+    try:
+        with safe_open(place, framework="pt") as file:
+            notes = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{place} is not a readable safetensors file ({error}); is it cut short?") from None
+    if KEY not in notes:
+        raise DataError(f"{place} was not exported by eigenview: it has no description of the encoder")
+    return Card.from_json(notes[KEY], place)
+
+
+def _place(run: EvaluatedRun | Encoder, to: str, out: str | Path | None) -> Path:
+    if out is None:
+        if isinstance(run, Encoder):
+            raise SettingError("an encoder that belongs to no run needs out=, the file to write")
+        return run.folder / "export" / f"{to}{SUFFIXES[to][0]}"
+    place = Path(out)
+    if place.suffix not in SUFFIXES[to]:
+        raise SettingError(f"{to} is written as {' or '.join(SUFFIXES[to])}; got {place.name!r}")
+    if place.is_dir():
+        raise SettingError(f"{place} is a folder; out is the file to write, such as {to}{SUFFIXES[to][0]}")
+    return place
+
+
+def _weights(encoder: Encoder) -> dict[str, Tensor]:
+    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in encoder.state_dict().items()}
+
+
+def _write_safetensors(encoder: Encoder, card: Card, file: Path) -> float:
+    _save(_weights(encoder), card, file)
+    if card.build is None:
+        return _weights_difference(encoder, file)
+    again = load_exported(file).encoder
+    own = next(encoder.parameters()).device
+    worst = 0.0
+    for images in random_images(card, (2,)):
+        with evaluating(encoder), torch.no_grad():
+            ours, theirs = encoder(images.to(own)).cpu(), again(images)
+        worst = max(worst, float((ours - theirs).abs().max() / ours.abs().max().clamp_min(1e-12)))
+    if not worst <= 1e-5:  # the same weights on another device may round otherwise
+        raise DataError(f"the file gives other features than the encoder, by {worst:.1e} of the largest; not kept")
+    return worst
+
+
+def _write_named(encoder: Encoder, card: Card, file: Path) -> float:
+    _save(_weights(encoder), card, file)
+    return _weights_difference(encoder, file)
+
+
+def _write_onnx(encoder: Encoder, card: Card, file: Path) -> float:
+    write_onnx(encoder, card, file)
+    return check_onnx(encoder, card, file)
+
+
+def _save(weights: dict[str, Tensor], card: Card, file: Path) -> None:
+    if file.suffix == ".safetensors":
+        file.write_bytes(save(weights, metadata={KEY: card.to_json(), "format": "pt"}))
+    else:
+        torch.save(weights, file)
+
+
+def _weights_difference(encoder: Encoder, file: Path) -> float:
+    """0.0, since the file must hold the very weights."""
+    stored, own = read_weights(file), _weights(encoder)
+    if stored.keys() != own.keys() or any(not torch.equal(stored[name], own[name]) for name in own):
+        raise DataError(f"{file.name} does not hold the weights that were written to it; is the disk sound?")
+    return 0.0
+
+
+def _fill(encoder: Encoder, weights: dict[str, Tensor], place: Path) -> None:
+    try:
+        encoder.load_state_dict(weights, strict=True)
+    except RuntimeError as error:
+        raise DataError(
+            f"{place} does not fit the encoder that it describes: {str(error).splitlines()[-1].strip()}"
+        ) from None
+
+
+_WRITERS: dict[str, Callable[[Encoder, Card, Path], float]] = {
+    "safetensors": _write_safetensors,
+    "onnx": _write_onnx,
+    "torchvision": _write_named,
+    "timm": _write_named,
+}
+_LOADING = {
+    "safetensors": "from eigenview.export import load_exported\nencoder = load_exported({path!r}).encoder",
+    "onnx": "import onnxruntime\nsession = onnxruntime.InferenceSession({path!r})",
+    "torchvision": (
+        "from eigenview.nn import read_weights  # or safetensors.torch.load_file\n"
+        "model = torchvision.models.{architecture}()\n"
+        "model.load_state_dict(read_weights({path!r}), strict=False)  # all but its classifier, fc"
+    ),
+    "timm": "model = timm.create_model({architecture!r}, num_classes=0, checkpoint_path={path!r})",
+}

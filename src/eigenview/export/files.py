@@ -1,0 +1,31 @@
+"""Files that are whole or not there: written beside their place, checked, then renamed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from eigenview.errors import DataError
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside ``path``, of the same suffix, to write to; it takes that place when all went well.
+
+    Otherwise it is removed, and what stood at ``path`` stays. A disk that is full or read-only: one line that says so.
+    """
+    beside = path.with_name(f".{os.getpid()}.{path.name}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield beside
+        with beside.open("rb") as written:
+            os.fsync(written.fileno())
+        beside.replace(path)
+    except OSError as error:
+        what = f"cannot write {path}: {error.strerror or error}"
+        raise DataError(f"{what}; choose another place, or make room there") from None
+    finally:
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)

@@ -1,0 +1,100 @@
+"""ONNX: one file with the weights inside, any number of images at a time, checked in onnxruntime."""
+
+from __future__ import annotations
+
+import io
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from eigenview.data.extras import extra_module
+from eigenview.errors import DataError
+from eigenview.evaluation.features import evaluating
+from eigenview.export.card import KEY, Card
+from eigenview.nn import Encoder
+
+INPUT, OUTPUT = "images", "features"
+TOLERANCE = 1e-4  # largest difference allowed, as a share of the largest feature: rounding in another order
+CHECKED_BATCHES = (1, 2, 5)  # none of them alone shows that the number is free
+
+
+def require_onnx() -> None:
+    """Refuse before anything is computed if a library is missing."""
+    for library in ("onnx", "onnxscript", "onnxruntime"):
+        extra_module(library, extra="onnx", purpose="exporting to ONNX")
+
+
+def write_onnx(encoder: Encoder, card: Card, file: Path) -> None:
+    """The encoder in eval mode: ``images`` (batch, c, size, size) → ``features`` (batch, d), the card included."""
+    onnx = extra_module("onnx", extra="onnx", purpose="exporting to ONNX")
+    size = card.input.size
+    example = torch.zeros(2, card.input.channels, size, size, device=_device(encoder))
+    with evaluating(encoder), _quiet():
+        program = torch.onnx.export(
+            encoder,
+            (example,),
+            dynamo=True,
+            input_names=[INPUT],
+            output_names=[OUTPUT],
+            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
+            external_data=False,
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model_proto
+    entry = model.metadata_props.add()
+    entry.key, entry.value = KEY, card.to_json()
+    onnx.checker.check_model(model)
+    file.write_bytes(model.SerializeToString())
+
+
+def check_onnx(encoder: Encoder, card: Card, file: Path) -> float:
+    """The largest difference to onnxruntime as a share of the largest feature; above 1e-4 it is refused."""
+    onnxruntime = extra_module("onnxruntime", extra="onnx", purpose="exporting to ONNX")
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    worst = 0.0
+    for images in random_images(card, CHECKED_BATCHES):
+        with evaluating(encoder), torch.no_grad():
+            ours = encoder(images.to(_device(encoder))).cpu()
+        theirs = torch.from_numpy(session.run([OUTPUT], {INPUT: images.numpy()})[0])
+        worst = max(worst, float((ours - theirs).abs().max() / ours.abs().max().clamp_min(1e-12)))
+    if not worst <= TOLERANCE:
+        raise DataError(f"onnxruntime computes something else: features differ by {worst:.1e} of the largest; not kept")
+    return worst
+
+
+def random_images(card: Card, batches: tuple[int, ...]) -> Iterator[Tensor]:
+    """Noise in the range that normalised images have."""
+    generator = torch.Generator().manual_seed(0)
+    given = card.input
+    mean, std = (torch.tensor(values)[:, None, None] for values in (given.mean, given.std))
+    for count in batches:
+        yield (torch.rand(count, given.channels, given.size, given.size, generator=generator) - mean) / std
+
+
+def _device(encoder: Encoder) -> torch.device:
+    first = next(encoder.parameters(), None)
+    return torch.device("cpu") if first is None else first.device
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """The exporter talks about its own affairs: deprecations inside, and what it is doing."""
+    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings(), redirect_stdout(io.StringIO()):
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
