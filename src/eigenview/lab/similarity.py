@@ -1,0 +1,72 @@
+"""How far two representations of the same items agree, whatever their widths, rotations and scales."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.evaluation import nearest
+
+
+def centred_rows(rows: Tensor, weights: Tensor | None = None) -> Tensor:
+    """√w_i (x_i − Σ_j w_j x_j), w summing to 1: inner products of its columns are covariances. Float64.
+
+    ``rows`` (n, d); ``weights`` (n,) positive, equal where not given.
+    """
+    if rows.ndim != 2 or (weights is not None and weights.shape != rows.shape[:1]):
+        given = None if weights is None else tuple(weights.shape)
+        raise ShapeError(f"rows must be (n, d) with weights (n,) or none; got {tuple(rows.shape)} and {given}")
+    rows = rows.double()
+    share = torch.full_like(rows[:, 0], 1 / len(rows)) if weights is None else weights.double() / weights.double().sum()
+    return (rows - share @ rows) * share.sqrt()[:, None]
+
+
+def linear_cka(first: Tensor, second: Tensor, *, weights: Tensor | None = None) -> float:
+    """‖XᵀY‖²_F / (‖XᵀX‖_F ‖YᵀY‖_F) of the centred rows (Kornblith et al. 2019): 1 for a rotation and scale, else less.
+
+    ``first`` (n, d), ``second`` (n, e); ``weights`` (n,) count items unequally.
+    """
+    x, y = _pair(first, second, weights)
+    scale = torch.linalg.matrix_norm(x.T @ x) * torch.linalg.matrix_norm(y.T @ y)
+    if not scale > 0:
+        raise DataError("CKA needs rows that differ; one of the two representations is constant")
+    return float((x.T @ y).square().sum() / scale)
+
+
+def captured(columns: Tensor, rows: Tensor, *, weights: Tensor | None = None) -> Tensor:
+    """The share of each column's variance that a linear map of ``rows`` explains, its R²: (e,) between 0 and 1."""
+    y, x = _pair(columns, rows, weights)
+    inside = (_basis(x).T @ y).square().sum(dim=0)
+    explained: Tensor = inside / y.square().sum(dim=0).clamp_min(torch.finfo(y.dtype).tiny)
+    return explained.clamp_max(1)
+
+
+def shared_neighbours(first: Tensor, second: Tensor, *, neighbours: int = 10) -> float:
+    """The share of an item's nearest by cosine in one representation that are among its nearest in the other.
+
+    Unrelated representations share about neighbours/(n − 1).
+    """
+    if len(first) != len(second) or not 1 <= neighbours < len(first):
+        raise SettingError(
+            f"shared neighbours need the same n items and 1 to n − 1 neighbours; got {len(first)}, {len(second)} items "
+            f"and {neighbours}"
+        )
+    sets = []
+    for rows in (first, second):
+        near = torch.zeros(len(rows), len(rows), dtype=torch.bool)
+        sets.append(near.scatter_(1, nearest(rows, rows, k=neighbours, excludes_self=True).index, True))
+    return float((sets[0] & sets[1]).sum()) / (len(first) * neighbours)
+
+
+def _pair(first: Tensor, second: Tensor, weights: Tensor | None) -> tuple[Tensor, Tensor]:
+    if len(first) != len(second):
+        raise ShapeError(f"two representations must be of the same items; got {len(first)} and {len(second)} rows")
+    return centred_rows(first, weights), centred_rows(second, weights)
+
+
+def _basis(rows: Tensor) -> Tensor:
+    """Orthonormal columns that span those of ``rows``."""
+    left: Tensor
+    left, values, _ = torch.linalg.svd(rows, full_matrices=False)
+    return left[:, values > 1e-7 * values.max().clamp_min(torch.finfo(rows.dtype).tiny)]
