@@ -1,0 +1,7 @@
+"""The command line: one thin file per verb. Nothing heavy is imported before a verb needs it."""
+
+from __future__ import annotations
+
+from eigenview.cli.main import main
+
+__all__ = ["main"]

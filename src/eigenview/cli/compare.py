@@ -1,0 +1,88 @@
+"""The scores of several runs side by side, each difference to the first run with its interval and significance.
+
+Only scores of the same protocol on the same images are compared. With one run: its baselines against it.
+
+Examples:
+  eigenview compare runs/simclr runs/swav runs/moco
+  eigenview compare runs/photos --json
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from eigenview.cli.output import JSON, Output
+from eigenview.cli.parse import POSITIONAL, parse
+from eigenview.errors import DataError
+
+if TYPE_CHECKING:
+    from eigenview.evaluation import Compared
+
+
+@dataclass(frozen=True)
+class Options:
+    runs: Annotated[tuple[Path, ...], POSITIONAL, tyro.conf.arg(metavar="RUN ...")]
+    """run directories that were evaluated; the first is the reference"""
+    protocol: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
+    """only scores whose name begins so"""
+    supervised: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """a run trained on labels, as one more baseline"""
+    json: bool = False
+    """print the comparison as JSON"""
+
+
+def run(arguments: list[str]) -> None:
+    options = parse(Options, arguments, verb="compare", about=__doc__)
+    from eigenview.evaluation import compare_runs
+
+    if not options.runs:
+        raise DataError("compare needs at least one run directory; got none")
+    for folder in options.runs:
+        if not (folder / "config.json").is_file():
+            raise DataError(f"{folder} is no run directory (it has no config.json)")
+        if not any((folder / "evaluation").glob("*.json")):
+            raise DataError(f"{folder} has no scores yet; make some with: eigenview evaluate {folder} SOURCE")
+    found = compare_runs(options.runs, supervised=options.supervised, protocols=options.protocol or None)
+    output = Output(as_json=options.json)
+    output.result([[_as_json(one) for one in row] for row in found.values()])
+    if not options.json:
+        _show(found, output)
+
+
+def _show(found: Mapping[str, Sequence[Compared]], output: Output) -> None:
+    from eigenview.cli.scores_table import cell, title
+
+    names = list(dict.fromkeys(one.score.subject for row in found.values() for one in row))
+    lines = []
+    for row in found.values():
+        of = {one.score.subject: one for one in row}
+        cells = [cell(of[name].score) + _gain(of[name]) if name in of else "–" for name in names]
+        lines.append([title(row[0].score), *cells])
+    output.table(["below: difference to the first", *names], lines)
+
+
+def _gain(one: Compared) -> str:
+    from eigenview.cli.scores_table import written
+
+    if one.interval is None or one.p_value is None:
+        return ""
+    sign = "+" if one.difference >= 0 else "−"
+    chance = "p < 0.001" if one.p_value < 0.001 else f"p = {one.p_value:.3f}"
+    return f"\n{sign}{written(one.score, abs(one.difference))}, {chance}"
+
+
+def _as_json(one: Compared) -> JSON:
+    from eigenview.cli.scores_table import score_as_json
+
+    interval = None if one.interval is None else list(one.interval)
+    return {
+        **score_as_json(one.score),
+        "difference": one.difference,
+        "difference_interval": interval,
+        "p_value": one.p_value,
+    }

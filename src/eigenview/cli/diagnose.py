@@ -1,0 +1,107 @@
+"""Is a representation healthy? Figures and a verdict in plain words, with what to try; no labels needed.
+
+Of a run: its embeddings of two views of each image (of the images it was trained on, unless a source is given). Of a
+file: the rows of an .npy file, or the vectors of a Parquet file that embed wrote.
+
+Examples:
+  eigenview diagnose runs/photos
+  eigenview diagnose runs/photos other-photos/
+  eigenview diagnose embeddings.npy --second other-view.npy --labels labels.npy --json
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from eigenview.cli.output import Output
+from eigenview.cli.parse import POSITIONAL, parse
+from eigenview.errors import DataError, SettingError
+
+if TYPE_CHECKING:
+    from eigenview.diagnostics import Diagnosis
+
+
+@dataclass(frozen=True)
+class Options:
+    subject: Annotated[Path, POSITIONAL, tyro.conf.arg(metavar="RUN|FILE")]
+    """a run directory, or embeddings as .npy or .parquet"""
+    source: Annotated[str | None, POSITIONAL, tyro.conf.arg(metavar="[SOURCE]")] = None
+    """images to diagnose a run on; those of its training unless given"""
+    second: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """embeddings of another view of the same items, row by row"""
+    labels: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
+    """one whole number a row (.npy)"""
+    checkpoint: str = "last"
+    """of the run"""
+    where: Literal["projection", "features"] = "projection"
+    """of a run: what the loss saw, or the features before the head"""
+    items: int = 5000
+    """images of a run's source, drawn by the seed"""
+    seed: int = 0
+    json: bool = False
+    """print the diagnosis as JSON"""
+
+
+def run(arguments: list[str]) -> None:
+    options = parse(Options, arguments, verb="diagnose", about=__doc__)
+    output = Output(as_json=options.json)
+    found = _of_run(options) if options.subject.is_dir() else _of_file(options)
+    output.result(json.loads(found.to_json()))
+    if not options.json:
+        output.say("\n".join(found.lines()))
+
+
+def _of_run(options: Options) -> Diagnosis:
+    from eigenview.cli.sources import open_indexed
+    from eigenview.evaluation.run_diagnosis import diagnose_run, save_diagnosis
+    from eigenview.training import load_config
+
+    if options.second is not None or options.labels is not None:
+        raise SettingError("--second and --labels belong to a file of embeddings; a run makes its own views")
+    if not (options.subject / "config.json").is_file():
+        raise DataError(f"{options.subject} is no run directory (it has no config.json)")
+    spec = options.source or load_config(options.subject / "config.json").source
+    found = diagnose_run(
+        options.subject,
+        open_indexed(spec),
+        checkpoint=options.checkpoint,
+        items=options.items,
+        where=options.where,
+        seed=options.seed,
+    )
+    if options.where == "projection":  # what the report shows
+        save_diagnosis(found, options.subject)
+    return found
+
+
+def _of_file(options: Options) -> Diagnosis:
+    from eigenview.diagnostics import diagnose
+
+    if options.source is not None:
+        raise SettingError(f"a file of embeddings needs no images; leave out {options.source}")
+    labels = None if options.labels is None else _rows(options.labels)
+    second = None if options.second is None else _rows(options.second)
+    return diagnose(_rows(options.subject), second, labels)
+
+
+def _rows(file: Path) -> Any:
+    """Embeddings or labels in a file; .npy is read only as far as it is needed."""
+    import numpy as np
+
+    if not file.exists():
+        raise DataError(f"no such run or file: {file}; is the path right?")
+    if file.suffix == ".npy":
+        try:
+            return np.load(file, mmap_mode="r")
+        except ValueError as error:
+            raise DataError(f"{file} is no .npy file of numbers: {error}") from None
+    if file.suffix == ".parquet":
+        from eigenview.search import open_embeddings
+
+        return open_embeddings(file).vectors
+    raise DataError(f"embeddings are read from a run directory, .npy or .parquet; got {file}")

@@ -1,0 +1,58 @@
+"""Near-identical images by their vectors, as sets, with a contact sheet to look at before anything is deleted.
+
+Examples:
+  eigenview duplicates runs/photos
+  eigenview duplicates photos.parquet --cosine 0.98 -o twins.png
+  eigenview duplicates photos.parquet --json > twins.json
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import tyro
+
+from eigenview.cli.output import Output
+from eigenview.cli.parse import POSITIONAL, parse
+
+SHOWN = 10  # sets in the terminal
+
+
+@dataclass(frozen=True)
+class Options:
+    place: Annotated[Path, POSITIONAL, tyro.conf.arg(metavar="RUN|FILE")]
+    """a run directory, or embeddings as .parquet or .npy"""
+    source: Annotated[str | None, tyro.conf.arg(metavar="SOURCE")] = None
+    """images to search in, where they are not embedded yet"""
+    cosine: Annotated[float | None, tyro.conf.arg(metavar="COSINE")] = None
+    """how alike is near-identical; the library's threshold unless given"""
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = Path("duplicates.png")
+    """the contact sheet"""
+    json: bool = False
+    """print the sets as JSON, and draw nothing"""
+
+
+def run(arguments: list[str]) -> None:
+    options = parse(Options, arguments, verb="duplicates", about=__doc__)
+    from eigenview.cli.embedded import open_or_embed
+    from eigenview.search import duplicates, duplicates_sheet
+
+    output = Output(as_json=options.json)
+    stored = open_or_embed(options.place, options.source, output)
+    found = duplicates(stored) if options.cosine is None else duplicates(stored, cosine=options.cosine)
+    output.result(json.loads(found.to_json()))
+    if options.json:
+        return
+    output.say(
+        f"{len(found.sets):,} sets of near-identical images (cosine {found.threshold:g} or more) among "
+        f"{found.images:,}; {found.surplus:,} could go if one of each stayed"
+    )
+    for one in found.sets[:SHOWN]:
+        output.say(f"  {one.highest:.4f}  {'  =  '.join(member.path for member in one.members[:4])}")
+    if not found.is_complete:
+        output.say("there are more pairs than were listed; raise --cosine", style="yellow")
+    if found.sets:
+        output.say(f"to look at: {duplicates_sheet(found, stored, options.out)}")

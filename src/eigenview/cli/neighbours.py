@@ -1,0 +1,69 @@
+"""The images most like a picture, with a contact sheet to look at.
+
+RUN|FILE is a file that embed wrote, or a run: without embeddings it makes them first, of --source or of the images it
+was trained on. QUERY is a picture's file, or the index of an item.
+
+Examples:
+  eigenview neighbours runs/photos photos/cat.jpg
+  eigenview neighbours photos.parquet new.jpg other.jpg -k 20 -o alike.png
+  eigenview neighbours photos.parquet 17 --json
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from eigenview.cli.output import Output
+from eigenview.cli.parse import POSITIONAL, parse
+from eigenview.errors import SettingError
+
+
+@dataclass(frozen=True)
+class Options:
+    place: Annotated[Path, POSITIONAL, tyro.conf.arg(metavar="RUN|FILE")]
+    """a run directory, or embeddings as .parquet or .npy"""
+    query: Annotated[tuple[str, ...], POSITIONAL, tyro.conf.arg(metavar="QUERY ...")]
+    """pictures, or indices of items"""
+    source: Annotated[str | None, tyro.conf.arg(metavar="SOURCE")] = None
+    """images to search in, where they are not embedded yet"""
+    run: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
+    """whose encoder sees the pictures, where a file of embeddings does not know its run"""
+    k: Annotated[int, tyro.conf.arg(aliases=["-k"], metavar="N")] = 10
+    """neighbours of each picture"""
+    out: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = Path("neighbours.png")
+    """the contact sheet"""
+    engine: Literal["auto", "exact", "faiss"] = "auto"
+    """of the search"""
+    json: bool = False
+    """print the neighbours as JSON, and draw nothing"""
+
+
+def run(arguments: list[str]) -> None:
+    options = parse(Options, arguments, verb="neighbours", about=__doc__)
+    if not options.query:
+        raise SettingError("QUERY is missing: a picture, or the index of an item")
+    from eigenview.cli.embedded import open_or_embed
+    from eigenview.search import answers_json, contact_sheet, neighbours
+
+    output = Output(as_json=options.json)
+    stored = open_or_embed(options.place, options.source, output)
+    queries = [_query(word) for word in options.query]
+    maker = options.run or (options.place if options.place.is_dir() else None)
+    answers = neighbours(stored, queries, k=options.k, run=maker, engine=options.engine)
+    output.result(json.loads(answers_json(answers)))
+    if options.json:
+        return
+    for answer in answers:
+        output.say(answer.query, style="bold")
+        for one in answer.neighbours:
+            output.say(f"  {one.cosine:.4f}  {one.path}" + ("" if one.label is None else f"  ({one.label})"))
+    output.say(f"to look at: {contact_sheet(answers, stored, options.out)}")
+
+
+def _query(word: str) -> str | int:
+    return int(word) if word.isdecimal() and not Path(word).exists() else word

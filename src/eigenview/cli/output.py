@@ -1,0 +1,58 @@
+"""What a verb says: text and tables for people, or JSON alone for scripts."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+
+JSON: TypeAlias = "str | int | float | bool | Sequence[JSON] | dict[str, JSON] | None"
+WIDE = 200  # columns of a table where there is no terminal to fit
+
+
+class PipedConsole(Console):
+    """Rich would end the process when nobody reads on; here the caller decides."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+class Output:
+    """``as_json``: standard output holds the result as JSON and nothing else; what is said goes to standard error.
+
+    Of several processes only the first speaks.
+    """
+
+    def __init__(self, *, as_json: bool = False) -> None:
+        self.as_json = as_json
+        is_first = os.environ.get("RANK", "0") == "0"
+        self.console = PipedConsole(stderr=as_json, quiet=not is_first, highlight=False)
+        if not self.console.is_terminal and "COLUMNS" not in os.environ:
+            self.console.width = WIDE
+
+    def say(self, text: str = "", *, style: str | None = None) -> None:
+        self.console.print(text, style=style, markup=False, soft_wrap=True)
+
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
+        """A plain table; the first column to the left, the others to the right."""
+        drawn = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+        for number, column in enumerate(columns):
+            drawn.add_column(column, justify="right" if number else "left", overflow="fold")
+        for row in rows:
+            drawn.add_row(*(_plain(cell) for cell in row))
+        self.console.print(drawn)
+
+    def result(self, value: JSON) -> None:
+        """The verb's answer, printed only as JSON."""
+        if self.as_json and not self.console.quiet:
+            sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _plain(cell: str) -> str:
+    return cell.replace("[", r"\[")

@@ -1,0 +1,53 @@
+"""Scores as a table and as JSON, for the verbs that print them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from eigenview.cli.output import JSON, Output
+from eigenview.evaluation import Score
+
+AS_THEY_ARE = {"nmi", "ari", "mse"}  # the others are shares, written in percent
+
+
+def written(score: Score, value: float) -> str:
+    return f"{value:.3f}" if score.metric in AS_THEY_ARE else f"{100 * value:.1f}"
+
+
+def cell(score: Score | None) -> str:
+    if score is None:
+        return "–"
+    low, high = (written(score, end) for end in score.interval)
+    return f"{written(score, score.value)} [{low}, {high}]"
+
+
+def title(score: Score) -> str:
+    layer = score.protocol.get("layer", "pooled")
+    unit = score.metric if score.metric in AS_THEY_ARE else f"{score.metric} %"
+    return f"{score.name}, {unit}" + ("" if layer == "pooled" else f" ({layer})")
+
+
+def show_scores(scores: Sequence[Score], output: Output) -> None:
+    """A row for each protocol and data, a column for each subject."""
+    subjects = list(dict.fromkeys(score.subject for score in scores))
+    rows = list(dict.fromkeys((score.protocol_hash, score.data_hash) for score in scores))
+    found = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
+    lines = []
+    for row in rows:
+        cells = [found.get((*row, subject)) for subject in subjects]
+        first = next(score for score in cells if score is not None)
+        lines.append([title(first), *(cell(one) for one in cells)])
+    output.table(["with 95 % intervals", *subjects], lines)
+
+
+def score_as_json(score: Score) -> dict[str, JSON]:
+    return {
+        "subject": score.subject,
+        "name": score.name,
+        "metric": score.metric,
+        "layer": str(score.protocol.get("layer", "")),
+        "value": score.value,
+        "interval": list(score.interval),
+        "protocol_hash": score.protocol_hash,
+        "data_hash": score.data_hash,
+    }

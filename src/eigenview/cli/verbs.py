@@ -1,0 +1,66 @@
+"""Which verbs there are: a verb is a module of this folder with ``run(arguments)``, imported when it is called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Verb:
+    """``module`` in ``eigenview.cli``, and what the verb does in a few words."""
+
+    module: str
+    summary: str
+
+
+GROUPS: dict[str, dict[str, Verb]] = {
+    "Learn": {
+        "train": Verb("train", "learn from images, no labels needed"),
+        "recipes list": Verb("recipes_list", "the published experiments"),
+        "recipes show": Verb("recipes_show", "one of them: command, cost, published result"),
+        "recipes run": Verb("recipes_run", "train as one of them says"),
+    },
+    "Judge": {
+        "diagnose": Verb("diagnose", "is a run or a file of embeddings healthy; no labels needed"),
+        "evaluate": Verb("evaluate", "scores against raw pixels and an untrained encoder, on labelled images"),
+        "compare": Verb("compare", "the scores of several runs, with significance"),
+        "report": Verb("report", "one web page about one or more runs"),
+    },
+    "Use": {
+        "embed": Verb("embed", "a vector for every image, as Parquet or .npy"),
+        "neighbours": Verb("neighbours", "the images most like a picture, on a contact sheet"),
+        "duplicates": Verb("duplicates", "near-identical images"),
+        "export": Verb("export", "the encoder as safetensors, ONNX, for torchvision or timm"),
+    },
+    "Look": {
+        "data check": Verb("data_check", "open every image of a source and say what is there"),
+        "views show": Verb("views_show", "a picture of the views that training would see"),
+        "lab list": Verb("lab_list", "the spectral laboratory: the papers' claims"),
+        "lab run": Verb("lab_run", "put one of them to the test"),
+    },
+}
+VERBS: dict[str, Verb] = {name: verb for group in GROUPS.values() for name, verb in group.items()}
+BARE = {"recipes": "recipes list", "lab": "lab list", "data": "data check", "views": "views show"}  # one word is enough
+
+
+def overview() -> str:
+    """What ``eigenview --help`` prints."""
+    width = max(map(len, VERBS)) + 2
+    lines = [
+        "usage: eigenview VERB [ARGUMENTS] [--help]",
+        "",
+        "Representations from unlabelled images, and how good they are.",
+    ]
+    for title, verbs in GROUPS.items():
+        lines += ["", title, *(f"  {name:<{width}}{verb.summary}" for name, verb in verbs.items())]
+    lines += [
+        "",
+        "A folder of your own, from start to finish:",
+        "  eigenview data check photos/",
+        "  eigenview train photos/ --minutes 10 --out runs/photos",
+        "  eigenview report runs/photos",
+        "  eigenview neighbours runs/photos photos/one.jpg --source photos/",
+        "",
+        "eigenview VERB --help tells more about each, with examples.",
+    ]
+    return "\n".join(lines)
