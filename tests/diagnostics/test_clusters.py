@@ -92,6 +92,11 @@ def test_usage_is_the_entropy_of_assignments():
     assert prototype_usage(torch.zeros(8, dtype=torch.long), 8).entropy == 0
 
 
+def test_few_samples_cannot_use_many_prototypes_and_need_not():
+    assert prototype_usage(torch.arange(8), 1000).entropy == pytest.approx(1)
+    assert prototype_usage(torch.zeros(1, dtype=torch.long), 1000).entropy == 0
+
+
 def test_bad_input_is_refused():
     rows = gaussian(6, 3)
     with pytest.raises(ShapeError, match="two or more views of the same images; got 1"):

@@ -16,6 +16,7 @@ from eigenview.diagnostics import (
     Thresholds,
     alignment,
     diagnose,
+    diagnosed,
     effective_rank,
     hubness,
     prototype_usage,
@@ -109,6 +110,53 @@ def test_dead_dimensions_unused_prototypes_and_hubs_are_told():
     spokes = torch.linalg.qr(gaussian(400, 400))[0]
     near_all = spokes.sum(dim=0) / 20 + 0.01 * gaussian(10, 400, seed=2)
     assert "hubs" in names(diagnose(torch.cat([spokes, near_all])))
+
+
+def test_centred_features_are_judged_as_their_differences_are():
+    rows = gaussian(400, 32)
+    a, b = two_views(rows, 0.4)
+    apart, shifted = diagnose(a, b), diagnose(a + 3, b + 3, centred=True)
+    assert diagnose(a + 3, b + 3).verdict == "crowded"
+    assert shifted.verdict == "healthy"
+    assert shifted.figures.is_centred
+    centred = (a - a.mean(dim=0), b - b.mean(dim=0))
+    assert shifted.figures.uniformity.value == pytest.approx(uniformity(centred[0]).value)
+    assert shifted.figures.views is not None
+    assert shifted.figures.views.alignment == pytest.approx(alignment(*centred))
+    assert shifted.figures.mean_cosine == pytest.approx(diagnose(a + 3).figures.mean_cosine)
+    assert shifted.figures.effective_rank_centred == pytest.approx(apart.figures.effective_rank_centred)
+
+
+def test_collapsed_rows_are_not_centred_into_health():
+    rows = torch.ones(200, 32, dtype=torch.float64)
+    for noise in (0, 1e-8, 1e-3):
+        found = diagnose(*two_views(rows + noise * gaussian(200, 32), noise), centred=True)
+        assert (found.verdict, found.figures.is_centred) == ("full collapse", False)
+
+
+def test_a_file_is_centred_as_the_tensor_it_holds(tmp_path):
+    rows = gaussian(300, 16) + 2
+    np.save(tmp_path / "rows.npy", rows.numpy())
+    assert diagnose(tmp_path / "rows.npy", centred=True) == diagnose(rows, centred=True)
+
+
+def test_duplicates_are_sought_among_the_unaugmented():
+    items = gaussian(300, 32)
+    items[270:] = items[:30]
+    a, b = items + 0.3 * gaussian(300, 32, seed=5), items + 0.3 * gaussian(300, 32, seed=6)
+    assert diagnose(a, b).verdict == "healthy"
+    found = diagnose(a, b, unaugmented=items)
+    assert found.verdict == "duplicated data"
+    assert (0, 270) in found.figures.duplicate_pairs
+    with pytest.raises(ShapeError, match=r"z_a \(300, 32\), unaugmented \(299, 32\)"):
+        diagnose(a, unaugmented=items[:299])
+
+
+def test_a_run_that_ended_in_nan_has_diverged():
+    found = diagnose(gaussian(300, 32), has_diverged=True)
+    assert found.verdict == "diverged"
+    assert Diagnosis.from_json(found.to_json()) == found
+    assert diagnosed(found.figures) == found
 
 
 def test_the_gravest_finding_comes_first_and_hides_what_it_explains():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from eigenview.diagnostics.clusters import cluster_count, connectivity, prototype_usage
-from eigenview.diagnostics.diagnosis import Sampling, diagnose
+from eigenview.diagnostics.diagnosis import Sampling, diagnose, diagnosed
 from eigenview.diagnostics.duplicates import duplicate_share, near_duplicates
 from eigenview.diagnostics.estimates import Estimate
 from eigenview.diagnostics.figures import Diagnosis, Figures, Finding
@@ -24,6 +24,7 @@ __all__ = [
     "cluster_count",
     "connectivity",
     "diagnose",
+    "diagnosed",
     "duplicate_share",
     "effective_rank",
     "hubness",

@@ -44,7 +44,7 @@ class Connectivity:
 class PrototypeUsage:
     """How evenly samples spread over prototypes."""
 
-    entropy: float  # of the shares of samples, divided by ln K: 1 when all are used alike, 0 when one takes all
+    entropy: float  # of the shares of samples, divided by ln min(K, n): 1 when used alike, 0 when one takes all
     perplexity: float  # exp of the entropy: as if so many prototypes were used alike
     unused: int
     prototypes: int
@@ -109,10 +109,10 @@ def connectivity(
 
 
 def prototype_usage(assignment: Labels, prototypes: int) -> PrototypeUsage:
-    """Entropy of how samples spread over prototypes, −Σ q_k ln q_k / ln K with q_k the share assigned to k.
+    """Entropy of how samples spread over prototypes, −Σ q_k ln q_k / ln min(K, n), q_k the share assigned to k.
 
-    ``assignment`` (n,) the prototype of each sample (argmax of its scores), from 0 to ``prototypes`` − 1. SwAV without
-    Sinkhorn falls to 0: one prototype takes everything.
+    ``assignment`` (n,) the prototype of each sample (argmax of its scores), from 0 to ``prototypes`` − 1. 0 when one
+    prototype takes everything; fewer samples than prototypes cannot use them all, and are not asked to.
     """
     if prototypes < 2:
         raise SettingError(f"usage needs at least two prototypes; got {prototypes}")
@@ -124,7 +124,8 @@ def prototype_usage(assignment: Labels, prototypes: int) -> PrototypeUsage:
         raise SettingError(f"assignments must be from 0 to {prototypes - 1}; they run from {low} to {high}")
     counts = torch.bincount(numbers, minlength=prototypes).double()
     entropy = float(torch.special.entr(counts / counts.sum()).sum())
-    return PrototypeUsage(entropy / math.log(prototypes), math.exp(entropy), int((counts == 0).sum()), prototypes)
+    most = math.log(max(2, min(prototypes, len(numbers))))
+    return PrototypeUsage(entropy / most, math.exp(entropy), int((counts == 0).sum()), prototypes)
 
 
 def _graph_of_nearest(sources: list[Rows], neighbours: int, cosine: float = -math.inf) -> sparse.csr_array:

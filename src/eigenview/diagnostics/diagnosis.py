@@ -9,7 +9,7 @@ from eigenview.diagnostics.clusters import NODES, ClusterCount, PrototypeUsage, 
 from eigenview.diagnostics.duplicates import COSINE, duplicate_share
 from eigenview.diagnostics.figures import Diagnosis, Figures, ViewFigures
 from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
-from eigenview.diagnostics.rows import Embeddings, Rows, open_pair, open_rows
+from eigenview.diagnostics.rows import Embeddings, Rows, check_same_shape, open_pair, open_rows
 from eigenview.diagnostics.spectrum import spectrum
 from eigenview.diagnostics.sphere import (
     ANCHORS,
@@ -48,6 +48,9 @@ def diagnose(
     loss: float | None = None,
     chance: float | None = None,
     usage: PrototypeUsage | None = None,
+    unaugmented: Embeddings | None = None,
+    centred: bool = False,
+    has_diverged: bool = False,
     sampling: Sampling | None = None,
     thresholds: Thresholds = THRESHOLDS,
 ) -> Diagnosis:
@@ -56,6 +59,12 @@ def diagnose(
     ``z_b``: another view of the same items, row by row; adds alignment, agreement and connectivity. ``labels`` (n,)
     adds tolerance. ``loss`` with its ``chance`` level (an objective's value on constant embeddings; leave it out where
     collapse is the minimum, as for SimSiam) tells a run that learnt nothing. ``usage``: see ``prototype_usage``.
+    ``unaugmented`` (n, d) are the same items without augmentation: near-duplicates are sought there, since two random
+    views of one image are none. ``has_diverged``: the run ended in NaN, and these rows are of an earlier checkpoint.
+
+    ``centred`` takes the mean row off before directions are compared: for features before a head, which after a ReLU
+    all point the same way. Rank, spectrum, variance and mean cosine stay those of the rows as given; collapsed rows,
+    whose differences are noise, are not centred.
 
     Streamed: exact where the cost is linear in n; else from ``sampling``'s anchors, with a 95% interval.
     """
@@ -63,15 +72,16 @@ def diagnose(
     for name, value in (("loss", loss), ("chance", chance)):
         if value is not None and not math.isfinite(value):
             raise SettingError(f"{name} must be finite; got {value}: a loss that is NaN needs no diagnosis of its rows")
-    if z_b is None:
-        first, second = open_rows(z_a, name="z_a", least=2), None
-    else:
-        first, second = open_pair(z_a, z_b)
+    opened = _opened(z_a, z_b, unaugmented)
+    first = opened.first
     if labels is not None:
         checked_labels(labels, first.n)
-    shape = spectrum(first)
+    shape, cosine = spectrum(first), mean_cosine(first)
     decay = shape.decay()
-    clones = duplicate_share(first, cosine=sampling.duplicate_cosine, anchors=sampling.anchors, seed=sampling.seed)
+    is_centred = centred and cosine <= thresholds.collapsed_cosine
+    seen = opened.around_means() if is_centred else opened
+    anchors, seed = sampling.anchors, sampling.seed
+    clones = duplicate_share(seen.items, cosine=sampling.duplicate_cosine, anchors=anchors, seed=seed)
     figures = Figures(
         n=first.n,
         d=first.d,
@@ -82,23 +92,56 @@ def diagnose(
         singular_values=tuple(shape.raw.tolist()),
         variances=tuple(shape.variances.tolist()),
         dead=tuple(shape.dead()),
-        mean_cosine=mean_cosine(first),
-        uniformity=uniformity(first, t=sampling.t, anchors=sampling.anchors, seed=sampling.seed),
+        mean_cosine=cosine,
+        uniformity=uniformity(seen.first, t=sampling.t, anchors=anchors, seed=seed),
         floor=uniformity_floor(first.d, t=sampling.t),
-        hubness=hubness(first, neighbours=min(sampling.neighbours, first.n - 1), seed=sampling.seed),
+        hubness=hubness(seen.first, neighbours=min(sampling.neighbours, first.n - 1), seed=seed),
         duplicates=clones.share,
         duplicates_by_chance=clones.by_chance,
         intrinsic_dimension=clones.dimension,
         duplicate_pairs=tuple((int(i), int(j)) for i, j in clones.pairs[:SHOWN_PAIRS]),
-        clusters=_clusters(first, sampling),
-        views=None if second is None else _views(first, second, sampling),
-        tolerance=None if labels is None else tolerance(first, labels),
+        clusters=_clusters(seen.first, sampling),
+        views=None if seen.second is None else _views(seen.first, seen.second, sampling),
+        tolerance=None if labels is None else tolerance(seen.first, labels),
         usage=usage,
         loss=loss,
         chance=chance,
+        is_centred=is_centred,
+        has_diverged=has_diverged,
     )
+    return diagnosed(figures, thresholds=thresholds, seed=seed)
+
+
+def diagnosed(figures: Figures, *, thresholds: Thresholds = THRESHOLDS, seed: int = 0) -> Diagnosis:
+    """The verdict on figures that are at hand, such as those of a stored diagnosis, by these thresholds."""
     findings = judge(figures, thresholds)
-    return Diagnosis(findings[0].name if findings else "healthy", findings, figures, sampling.seed)
+    return Diagnosis(findings[0].name if findings else "healthy", findings, figures, seed)
+
+
+@dataclass(frozen=True)
+class _Opened:
+    """The rows that are looked at. ``items``: where near-duplicates are sought."""
+
+    first: Rows
+    second: Rows | None
+    items: Rows
+
+    def around_means(self) -> _Opened:
+        second = None if self.second is None else self.second.around(self.second.mean())
+        return _Opened(self.first.around(self.first.mean()), second, self.items.around(self.items.mean()))
+
+
+def _opened(z_a: Embeddings, z_b: Embeddings | None, unaugmented: Embeddings | None) -> _Opened:
+    second: Rows | None = None
+    if z_b is None:
+        first = open_rows(z_a, name="z_a", least=2)
+    else:
+        first, second = open_pair(z_a, z_b)
+    if unaugmented is None:
+        return _Opened(first, second, first)
+    items = open_rows(unaugmented, name="unaugmented", least=2)
+    check_same_shape({"z_a": first, "unaugmented": items})
+    return _Opened(first, second, items)
 
 
 def _clusters(rows: Rows, sampling: Sampling) -> ClusterCount | None:

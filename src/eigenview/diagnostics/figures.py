@@ -62,6 +62,8 @@ class Figures:
     usage: PrototypeUsage | None
     loss: float | None
     chance: float | None
+    is_centred: bool = False  # True: the mean row was taken off before directions were compared
+    has_diverged: bool = False  # True: the run's loss or weights ended as NaN or infinity
 
     @property
     def crowding(self) -> float:
@@ -108,7 +110,7 @@ def _table(figures: Figures) -> list[tuple[str, str]]:
         ("power-law slope", "none: nothing varies" if figures.decay is None else f"{figures.decay:.3g}"),
         ("dead dimensions", f"{len(figures.dead)} of {figures.d}"),
         ("mean cosine", f"{figures.mean_cosine:.4g}"),
-        ("uniformity", f"{figures.uniformity}, floor {figures.floor:.4g}"),
+        ("uniformity", f"{figures.uniformity}, floor {figures.floor:.4g}{', around the mean' * figures.is_centred}"),
         ("hubness", f"skewness {hubs.skewness}, anti-hubs {hubs.antihubs}, among {hubs.rows:,} rows"),
         ("near-duplicates", f"{figures.duplicates} of rows"),
         ("intrinsic dimension", "none" if inner is None else f"{inner:.3g}"),

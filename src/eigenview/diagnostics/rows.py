@@ -21,9 +21,24 @@ class Rows:
     An ``.npy`` file is mapped anew for every read, so that pages already read do not stay in memory.
     """
 
+    centre: Tensor | None = None  # (d,) taken off every row as it is read
+
     def __init__(self, source: Tensor | NDArray[np.floating] | Path, n: int, d: int, dtype: torch.dtype) -> None:
         self.source, self.n, self.d, self.dtype = source, n, d, dtype
         self.device = source.device if isinstance(source, Tensor) else torch.device("cpu")
+
+    def around(self, centre: Tensor) -> Rows:
+        """The same rows with ``centre`` (d,) taken off each."""
+        moved = Rows(self.source, self.n, self.d, self.dtype)
+        moved.centre = centre.to(self.device, self.dtype)
+        return moved
+
+    def mean(self) -> Tensor:
+        """The mean row (d,), float64."""
+        total = torch.zeros(self.d, dtype=torch.float64, device=self.device)
+        for _, block in self.blocks():
+            total += block.double().sum(dim=0)
+        return total / self.n
 
     def block(self, start: int, stop: int) -> Tensor:
         """Rows start … stop − 1 as (stop − start, d)."""
@@ -50,6 +65,10 @@ class Rows:
         return on_sphere(self.take(index))
 
     def _read(self, where: slice | Tensor) -> Tensor:
+        rows = self._stored(where)
+        return rows if self.centre is None else rows - self.centre
+
+    def _stored(self, where: slice | Tensor) -> Tensor:
         if isinstance(self.source, Tensor):
             place = where.to(self.device) if isinstance(where, Tensor) else where
             return self.source.detach()[place].to(self.dtype)

@@ -48,6 +48,16 @@ def judge(figures: Figures, thresholds: Thresholds = THRESHOLDS) -> tuple[Findin
     return tuple(finding for finding in found if finding.name not in explained)
 
 
+def diverged(figures: Figures, limits: Thresholds) -> Finding | None:
+    if not figures.has_diverged:
+        return None
+    return Finding(
+        "diverged",
+        ("the loss became NaN or infinite, and training stopped; the figures are those of an earlier checkpoint",),
+        "lower the learning rate, add warm-up, or use precision 32; then go on from the last checkpoint",
+    )
+
+
 def full_collapse(figures: Figures, limits: Thresholds) -> Finding | None:
     if figures.mean_cosine <= limits.collapsed_cosine:
         return None
@@ -102,7 +112,7 @@ def crowded(figures: Figures, limits: Thresholds) -> Finding | None:
             f"{figures.crowding:.0%} of the way to a single point (limit {limits.crowding:.0%})",
             f"two rows have a mean cosine of {figures.mean_cosine:.3f}",
         ),
-        "rows cover a small part of the sphere. For features before the head, subtract the mean before comparing; for "
+        "rows cover a small part of the sphere. Judge features before a head around their mean (centred=True); for "
         "embeddings, train longer, lower the temperature or weigh uniformity more",
     )
 
@@ -185,6 +195,7 @@ def prototypes_unused(figures: Figures, limits: Thresholds) -> Finding | None:
 
 
 RULES: tuple[Callable[[Figures, Thresholds], Finding | None], ...] = (  # the gravest first
+    diverged,
     full_collapse,
     at_chance,
     dimensional_collapse,
