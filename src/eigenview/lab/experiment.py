@@ -130,7 +130,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         Experiment(
             "laplacian-form",
             "The Laplacian is positive semi-definite",
-            "xᵀLx = ½ Σ W_ij (x_i − x_j)², so it is never negative, for any graph.",
+            "xᵀLx = ½ Σ W_ij (x_i − x_j)², so it is never negative where no weight is.",
             _in("laplacian_form"),
         ),
     )

@@ -1,0 +1,60 @@
+"""Do embeddings and eigenvectors span the same space, and how sure is a mean over seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from scipy import linalg
+from torch import Tensor
+
+from eigenview.diagnostics.estimates import mean_of_sample
+from eigenview.errors import SettingError
+from eigenview.evaluation.clustering import adjusted_rand_index, contingency
+from eigenview.graph import spherical_kmeans
+
+Interval = dict[str, float]  # mean, low, high
+
+STARTS = 10  # of k-means; the best is kept
+
+
+def principal_angles(first: Tensor, second: Tensor) -> Tensor:
+    """The angles between two column spaces (n, d) and (n, e), in radians, the widest first.
+
+    Right to rounding for small angles too, which the arccosine of a cosine is not.
+    """
+    columns = (np.asarray(space.detach().double()) for space in (first, second))
+    return torch.from_numpy(np.ascontiguousarray(linalg.subspace_angles(*columns)))
+
+
+def leading_directions(embeddings: Tensor, count: int) -> Tensor:
+    """The first ``count`` left singular vectors of the centred ``embeddings`` (n, d): where they vary most."""
+    rows = embeddings.detach().double()
+    left, _, _ = torch.linalg.svd(rows - rows.mean(dim=0), full_matrices=False)
+    return torch.narrow(left, 1, 0, count)
+
+
+def clusters_of(embeddings: Tensor, clusters: int, *, seed: int = 0) -> Tensor:
+    """(n,) the best of ten starts of spherical k-means."""
+    runs = [spherical_kmeans(embeddings, clusters, iterations=50, seed=seed + start) for start in range(STARTS)]
+    return max(runs, key=lambda run: run.objective).assignment
+
+
+def rand_index(first: Tensor, second: Tensor) -> float:
+    """Adjusted Rand index of two assignments (n,)."""
+    return adjusted_rand_index(contingency(first, second))
+
+
+def written(found: Interval, digits: int) -> str:
+    """mean [low, high]"""
+    mean, low, high = (f"{found[key]:+.{digits}f}" for key in ("mean", "low", "high"))
+    return f"{mean} [{low}, {high}]"
+
+
+def interval(values: Sequence[float]) -> Interval:
+    """The mean over seeds (or other independent repeats, at least two) with Student's 95% interval."""
+    if len(values) < 2:
+        raise SettingError(f"an interval needs at least two repeats; got {len(values)}")
+    found = mean_of_sample(torch.tensor(list(values), dtype=torch.float64), population=1 << 62)
+    return {"mean": found.value, "low": found.low, "high": found.high}

@@ -1,0 +1,146 @@
+"""The random graphs behind the objectives: P(W; π) ∝ Ω(W) ∏ π_ij^W_ij over graphs W with edges 0 or 1, no self-edges.
+
+Three priors Ω. ``out_degree``: every node has exactly one outgoing edge; then rows are independent and
+P(W; π) = ∏_i P_{i, w(i)} with P the row-normalised π. ``edges``: the graph has exactly one edge, drawn from π / Σπ
+(with more than one edge that form holds for multigraphs, where an edge may be drawn twice). ``bernoulli``: Ω = 1, every
+edge by itself with probability π/(1+π).
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import torch
+from scipy import stats
+from torch import Tensor
+
+from eigenview.errors import SettingError
+from eigenview.graph.coupling import Prior
+from eigenview.lab.planted import row_normalised
+
+
+def edge_probabilities(weights: Tensor, prior: Prior) -> Tensor:
+    """E[W] (n, n) in closed form: rows summing to 1, the whole summing to 1, or π/(1+π). Self-edges 0."""
+    others = weights - torch.diag(weights.diagonal())
+    if prior == "out_degree":
+        return row_normalised(weights)
+    return others / others.sum() if prior == "edges" else others / (1 + others)
+
+
+def enumerated(weights: Tensor, prior: Prior) -> dict[tuple[int, ...], float]:
+    """Every graph with its probability, by brute force over all 2^(n(n−1)) of them: for n up to 4.
+
+    A graph is the tuple of its edges, each numbered i·n + j. Those that Ω forbids are left out.
+    """
+    nodes = len(weights)
+    if nodes > 4:
+        raise SettingError(f"brute force is for at most 4 nodes; got {nodes}")
+    places = [i * nodes + j for i in range(nodes) for j in range(nodes) if i != j]
+    flat = weights.flatten().tolist()
+    scores: dict[tuple[int, ...], float] = {}
+    for present in itertools.product((False, True), repeat=len(places)):
+        edges = tuple(itertools.compress(places, present))
+        if _is_allowed(edges, nodes, prior):
+            score = 1.0
+            for edge in edges:
+                score *= flat[edge]
+            scores[edges] = score
+    total = sum(scores.values())
+    return {edges: score / total for edges, score in scores.items()}
+
+
+def _is_allowed(edges: tuple[int, ...], nodes: int, prior: Prior) -> bool:
+    if prior == "bernoulli":
+        return True
+    if prior == "edges":
+        return len(edges) == 1
+    return [edge // nodes for edge in edges] == list(range(nodes))
+
+
+def closed_form(weights: Tensor) -> Tensor:
+    """(nⁿ,) the ``out_degree`` probability of every choice of neighbours, in the order of :func:`graph_number`."""
+    rows = row_normalised(weights)
+    joint = torch.ones(1, dtype=rows.dtype)
+    for row in rows:
+        joint = (joint[:, None] * row).flatten()
+    return joint
+
+
+def graph_number(neighbours: Tensor) -> Tensor:
+    """(m,) a number for each of ``neighbours`` (m, n), the node that each node points to: base n, first node first."""
+    nodes = neighbours.shape[1]
+    powers = nodes ** torch.arange(nodes - 1, -1, -1)
+    return (neighbours * powers).sum(dim=1)
+
+
+def sampled_by_rejection(weights: Tensor, proposals: int, *, generator: torch.Generator) -> Tensor:
+    """Graphs of the ``out_degree`` field straight from its definition: (m, n) neighbours of the m accepted ones.
+
+    Each of ``proposals`` graphs draws every edge by itself with probability π/(1+π), the field without Ω, and is kept
+    where every node has exactly one edge. What is kept has the field's distribution exactly, and no use was made of
+    the closed form.
+    """
+    probability = edge_probabilities(weights, "bernoulli")
+    kept = []
+    for count in [1 << 18] * (proposals >> 18) + [proposals % (1 << 18)]:
+        drawn = torch.rand(count, *weights.shape, generator=generator) < probability
+        accepted = (drawn.sum(dim=2) == 1).all(dim=1)
+        kept.append(drawn[accepted].int().argmax(dim=2))
+    return torch.cat(kept)
+
+
+def acceptance_rate(weights: Tensor) -> float:
+    """∏_i Σ_j π_ij / ∏_l (1 + π_il): how often a proposal of :func:`sampled_by_rejection` is kept."""
+    others = weights - torch.diag(weights.diagonal())
+    return float((others.sum(dim=1) / (1 + others).prod(dim=1)).prod())
+
+
+def sampled_directly(weights: Tensor, count: int, *, generator: torch.Generator) -> Tensor:
+    """(count, n) neighbours drawn by the closed form: every row from P_i, on its own."""
+    return torch.multinomial(row_normalised(weights), count, replacement=True, generator=generator).T
+
+
+def total_variation(counts: Tensor, probabilities: Tensor) -> float:
+    """½ Σ |counts/N − p|."""
+    return float((counts / counts.sum() - probabilities).abs().sum() / 2)
+
+
+def expected_total_variation(probabilities: Tensor, count: int) -> float:
+    """What sampling noise alone gives: ½ Σ √(2 p(1−p) / (π N)), each cell as a Gaussian; for N p well above 1."""
+    return float((2 * probabilities * (1 - probabilities) / (torch.pi * count)).sqrt().sum() / 2)
+
+
+@dataclass(frozen=True)
+class FieldSample:
+    """Graphs of the ``out_degree`` field drawn by rejection, against its closed form."""
+
+    proposals: int
+    accepted: int
+    acceptance_foretold: float
+    samples: list[int]  # growing numbers of them, with their distance to the closed form
+    total_variation: list[float]
+    noise_alone: list[float]
+    p_value: float  # of χ² over all graphs that are possible
+    expected: list[float]
+    sampled: list[float]
+
+
+def field_sample(weights: Tensor, graphs: Tensor, *, proposals: int) -> FieldSample:
+    """Compare ``graphs`` (m, n), accepted among ``proposals``, with ∏ P."""
+    expected, number = closed_form(weights), graph_number(graphs)
+    possible = expected > 0
+    sizes = sorted({min(len(graphs), factor * 10**power) for power in range(2, 7) for factor in (1, 3)})
+    seen = [torch.bincount(number[:size], minlength=len(expected)).double() for size in sizes]
+    test = stats.chisquare(seen[-1][possible].numpy(), (expected[possible] * seen[-1].sum()).numpy())
+    return FieldSample(
+        proposals,
+        len(graphs),
+        acceptance_rate(weights),
+        sizes,
+        [total_variation(counts, expected) for counts in seen],
+        [expected_total_variation(expected, size) for size in sizes],
+        float(test.pvalue),
+        expected[possible].tolist(),
+        (seen[-1] / seen[-1].sum())[possible].tolist(),
+    )
