@@ -17,8 +17,11 @@ from eigenview.evaluation import (
     FinetuneProtocol,
     RawPixels,
     choose_encoder,
+    compare,
+    depth_scores,
     evaluate,
     finetune,
+    finetune_protocol,
     finetune_scores,
     predict_depth,
     table,
@@ -27,6 +30,7 @@ from eigenview.evaluation import (
 from eigenview.evaluation.finetune import draw_share
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
+from tests.processes import run_processes
 
 VIEW = CentreView(8, 8, (0.3,), (0.35,))
 QUICK = FinetuneProtocol(trunk_rate=0.1, head_rate=0.5, epochs=12, milestones=(8, 10), batch_size=50)
@@ -68,6 +72,25 @@ def test_frozen_finetuned_and_from_scratch_share_images_and_data():
     assert [score.name for score in scores] == ["frozen 10%", "finetuned 10%", "from scratch 10%"]
     assert len({score.data_hash for score in scores}) == 1
     assert scores[1].value == scores[2].value  # the same start here
+
+
+def finetuned_by_this_rank(rank, group):
+    train, test = digits(slice(0, 130)), digits(slice(130, 231))
+    mild = replace(QUICK, epochs=3, milestones=(2,), batch_size=51)  # uneven shares, and a rest that is left out
+    return finetune(encoder(), train, test, view=VIEW, protocol=mild, group=group)
+
+
+def test_two_processes_finetune_as_one():
+    alone = finetuned_by_this_rank(0, None).numpy()
+    for found in run_processes(2, finetuned_by_this_rank):
+        assert found.shape == (101,)
+        assert (found == alone).mean() >= 0.98  # rounding differs, and grows in training
+
+
+def test_rates_follow_the_share_of_labels():
+    assert (finetune_protocol(0.01).trunk_rate, finetune_protocol(0.01).head_rate) == (0.02, 5.0)
+    assert (finetune_protocol(0.1).trunk_rate, finetune_protocol(0.1).head_rate) == (0.01, 0.2)
+    assert finetune_protocol(0.1).shortened(5).milestones == (3, 4)
 
 
 def test_a_share_holds_every_class_in_proportion():
@@ -115,6 +138,22 @@ def test_depth_is_read_from_frozen_maps_far_better_than_its_mean():
     first = torch.from_numpy(Slopes(40, 1).depth(0))
     shrunk = torch.nn.functional.interpolate((wanted - first)[None, None], (16, 16), mode="bilinear", antialias=True)
     assert found.mean_errors[0] == pytest.approx(float(shrunk.square().mean()), rel=1e-4)
+
+
+def test_depth_scores_are_stored_by_layer_beside_the_training_mean():
+    sources, view = (Slopes(60, 0), Slopes(20, 1)), CentreView(16, 16, (0.5,) * 3, (0.5,) * 3)
+    short = replace(DEPTH, epochs=2)
+    scores = depth_scores(encoder(3), *sources, view=view, layers=("conv1", "conv2"), protocol=short)
+    assert [score.name for score in scores] == ["depth conv1", "depth conv2", "depth mean"]
+    direct = predict_depth(encoder(3), *sources, protocol=replace(short, mean=view.mean, std=view.std))
+    assert scores[1].value == pytest.approx(float(direct.errors.mean()), rel=1e-5)
+    assert scores[2].value == pytest.approx(float(direct.mean_errors.mean()), rel=1e-5)
+    assert not any(score.higher_is_better for score in scores)
+    other = depth_scores(encoder(3), *sources, view=view, layers=("conv2",), protocol=short, subject="other")
+    assert compare(scores[1], other[0])[1].p_value == 1
+    deeper = depth_scores(encoder(3), Slopes(60, 2), sources[1], view=view, layers=("conv2",), protocol=short)
+    with pytest.raises(SettingError, match="different data"):
+        compare(scores[1], deeper[0])
 
 
 def test_depth_refuses_what_it_cannot_use():

@@ -13,9 +13,19 @@ from torch.nn.functional import cross_entropy
 
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import PROTOCOLS, FeatureRows, ProbeProtocol, ViewRows, find_protocol, train_probe
+from eigenview.evaluation import (
+    PROTOCOLS,
+    FeatureRows,
+    ProbeProtocol,
+    ViewRows,
+    extract,
+    find_protocol,
+    train_probe,
+    view_probe_scores,
+)
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
+from tests.processes import run_processes
 
 VIEW = CentreView(8, 8, (0.5, 0.5, 0.5), (0.25, 0.25, 0.25))
 SHORT = ProbeProtocol(0.5, batch_size=64, epochs=5)
@@ -86,6 +96,48 @@ def test_views_change_from_epoch_to_epoch_and_the_encoder_does_not():
     assert found.classifier.weight.shape == (10, encoder.feature_width)
     assert encoder.training
     assert all(torch.equal(before[name], tensor) for name, tensor in encoder.state_dict().items())
+
+
+def probed_by_this_rank(rank, group):
+    torch.manual_seed(0)
+    encoder = build_encoder("small", width=0.25)
+    protocol = replace(find_protocol("moco"), epochs=2, milestones=(1,), batch_size=23)  # a rest of 1 for 2 processes
+    rows = ViewRows(encoder, digit_source(), view=VIEW, protocol=protocol, group=group)
+    found = train_probe(protocol, rows, multipliers=(0.01, 0.1), shows_progress=False)
+    return found.classifier.weight, found.multiplier
+
+
+def test_two_processes_train_a_probe_as_one():
+    weight, multiplier = probed_by_this_rank(0, None)
+    for found, chosen in run_processes(2, probed_by_this_rank):
+        assert chosen == multiplier
+        assert np.allclose(found, weight.numpy(), rtol=1e-3, atol=1e-4)
+
+
+def test_a_view_probes_score_is_that_of_its_head_on_the_papers_test_view():
+    torch.manual_seed(0)
+    encoder, source = build_encoder("small", width=0.25), digit_source()
+    score = view_probe_scores(encoder, source, source, view=VIEW, protocols=["random-walk"], epochs=5)[0]
+    protocol = find_protocol("random-walk").shortened(5)
+    assert (protocol.epochs, protocol.milestones) == (5, (3, 4))
+    seen = CentreView(9, 8, VIEW.mean, VIEW.std)
+    head = train_probe(protocol, ViewRows(encoder, source, view=VIEW, protocol=protocol)).classifier
+    right = head.predict(extract(encoder, source, view=seen)["pooled"]) == torch.from_numpy(np.asarray(source.labels))
+    assert score.items == tuple(right.double().tolist())
+    assert score.protocol["epochs"] == 5
+    assert score.protocol["multipliers"] == [1.0]
+
+
+def test_every_paper_resizes_test_images_as_it_says():
+    sizes = {"moco": 224, "spectral": 32, "swav": 224, "simsiam": 224, "random-walk": 32, "wang-isola": 64}
+    resized = {
+        name: find_protocol(name).test_view(CentreView(size, size)).resize
+        for name, size in {**sizes, "kernel-infonce": 32, "simclr-cifar": 32}.items()
+    }
+    assert resized == {
+        **{"moco": 256, "spectral": 40, "swav": 256, "simsiam": 256, "random-walk": 36, "wang-isola": 70},
+        **{"kernel-infonce": 35, "simclr-cifar": 32},
+    }
 
 
 def test_bad_input_is_refused_with_its_reason():

@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import compare, few_label_accuracy, load_scores, mean_score, save_score
+from eigenview.evaluation import compare, few_label_accuracy, load_scores, mean_score, over_repeats, save_score
 from eigenview.evaluation.few_label import draw_labels
 from eigenview.evaluation.scores import mean_interval
 
@@ -110,3 +110,19 @@ def test_few_labels_are_drawn_evenly_and_improve_with_their_number():
     kept = train[1] != 3
     with pytest.raises(DataError, match="class 3 of the test labels never occur in training"):
         few_label_accuracy(train[0][kept], train[1][kept], *test, per_class=2)
+
+
+def test_a_mean_over_seeds_has_students_interval_and_pairs_seed_by_seed():
+    runs = [[replace(score(coin(chance, seed=seed)), seed=seed) for seed in range(4)] for chance in (0.7, 0.8)]
+    first, second = (over_repeats(scores, over="seeds", subject=name) for name, scores in zip("ab", runs, strict=True))
+    values = [one.value for one in runs[0]]
+    expected = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
+    assert (first.value, *first.interval) == pytest.approx((np.mean(values), *expected))
+    found = compare(first, second)[1]
+    assert found.p_value == pytest.approx(stats.ttest_rel(first.items, second.items).pvalue)
+    with pytest.raises(SettingError, match="different protocols cannot be compared: mean over is 4 seeds and None"):
+        compare(first, score(coin(0.7)))
+    with pytest.raises(SettingError, match="only scores of one protocol and data have a mean over seeds"):
+        over_repeats([runs[0][0], replace(runs[0][1], protocol={"k": 7})], over="seeds")
+    with pytest.raises(SettingError, match="at least two scores; got 1"):
+        over_repeats(runs[0][:1], over="seeds")

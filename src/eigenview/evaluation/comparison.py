@@ -97,7 +97,7 @@ def compare_runs(
             rows.setdefault((score.protocol_hash, score.data_hash), {}).setdefault(score.subject, score)
     found: dict[str, list[Compared]] = {}
     for (_, data), row in rows.items():
-        ordered = sorted(row.values(), key=lambda score: score.subject in BASELINES)  # stable: runs keep their order
+        ordered = sorted(row.values(), key=lambda score: _place(score.subject))
         if len(ordered) > 1:
             label = title(ordered[0])
             found[label if label not in found else f"{label} on {data}"] = compare(*ordered)
@@ -135,7 +135,7 @@ def table(scores: Sequence[Score]) -> str:
     Scores of one row share protocol and data; a subject without one has a dash. Baselines come last.
     """
     named = dict.fromkeys(score.subject for score in scores)
-    subjects = sorted(named, key=lambda name: BASELINES.index(name) if name in BASELINES else -1)
+    subjects = sorted(named, key=_place)
     rows = list(dict.fromkeys((score.protocol_hash, score.data_hash) for score in scores))
     cells = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
     lines = [f"| protocol | {' | '.join(subjects)} |", f"|---|{'---|' * len(subjects)}"]
@@ -144,6 +144,11 @@ def table(scores: Sequence[Score]) -> str:
         first = next(score for score in found if score is not None)
         lines.append(f"| {title(first)} | {' | '.join('–' if one is None else _cell(one) for one in found)} |")
     return "\n".join(lines)
+
+
+def _place(subject: str) -> int:
+    """Where a subject stands in a row: runs first, in the order given (sorting is stable), then the baselines."""
+    return BASELINES.index(subject) if subject in BASELINES else -1
 
 
 def title(score: Score) -> str:

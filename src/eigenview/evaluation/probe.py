@@ -119,12 +119,14 @@ class ViewRows:
         loader = self._loaders[size, seed]
         loader.set_epoch(epoch)
         for batch in loader:
-            if stays_whole:
-                made = views(batch.views[0], batch.index, epoch=epoch)
+            if len(batch) == 0:  # the epoch's rest is smaller than the number of processes
+                blank = torch.zeros(1, self.encoder.channels, self.view.size, self.view.size)
+                own = self._features(blank)[:0]
+            elif stays_whole:
+                own = self._features(views(batch.views[0], batch.index, epoch=epoch).views[0])
             else:
-                made = views.finish(batch.views, batch.index, epoch=epoch)
-            rows = gather_rows(self._features(made.views[0]), self.group)
-            yield rows, self.labels[gather_rows(batch.index, self.group)]
+                own = self._features(views.finish(batch.views, batch.index, epoch=epoch).views[0])
+            yield gather_rows(own, self.group), self.labels[gather_rows(batch.index, self.group)]
 
     def _features(self, images: Tensor) -> Tensor:
         device = next(self.encoder.parameters(), images).device

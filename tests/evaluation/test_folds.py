@@ -1,0 +1,66 @@
+"""Folds that come with the data: trained on one, measured on the rest."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as parquet
+import pytest
+import torch
+from scipy import stats
+from sklearn.datasets import load_digits
+from sklearn.neighbors import KNeighborsClassifier
+
+from eigenview.data import ArraySource
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation import RawPixels, compare, fold_scores, read_folds
+from eigenview.nn import build_encoder
+from eigenview.views import CentreView
+
+VIEW = CentreView(8, 8, (0.0,), (1.0,))
+
+
+def digits() -> tuple[ArraySource, np.ndarray, np.ndarray]:
+    images, labels = load_digits(return_X_y=True)
+    images, labels = images[:600], labels[:600]
+    return ArraySource((images.reshape(-1, 8, 8) * 15).astype(np.uint8), labels=labels), images, labels
+
+
+def test_a_score_is_the_mean_over_folds_of_a_fit_to_each():
+    source, images, labels = digits()
+    folds = [torch.arange(start, start + 100) for start in (0, 100, 150)]  # they may overlap
+    scores = {score.name: score for score in fold_scores(RawPixels(8, channels=1), source, folds, view=VIEW)}
+    values = []
+    for fold in folds:
+        kept = np.isin(np.arange(600), fold.numpy())
+        model = KNeighborsClassifier(1, metric="cosine", algorithm="brute").fit(images[kept], labels[kept])
+        values.append(model.score(images[~kept], labels[~kept]))
+    found = scores["knn k=1"]
+    assert found.items == pytest.approx(values)
+    expected = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
+    assert (found.value, *found.interval) == pytest.approx((np.mean(values), *expected))
+    assert found.protocol["mean over"] == "3 folds"
+    torch.manual_seed(0)
+    other = fold_scores(
+        build_encoder("small", channels=1, width=0.25), source, folds, view=VIEW, protocols=["knn"], subject="untrained"
+    )
+    paired = compare(found, other[0])[1]
+    assert paired.p_value == pytest.approx(stats.ttest_rel(other[0].items, found.items).pvalue)
+
+
+def test_folds_are_read_from_a_column_of_lists(tmp_path):
+    listed = [[0], [1, 0], [], [1], None, [2]]
+    parquet.write_table(pa.table({"folds": pa.array(listed, pa.list_(pa.int64()))}), tmp_path / "t.parquet")
+    assert [fold.tolist() for fold in read_folds(tmp_path / "t.parquet")] == [[0, 1], [1, 3], [5]]
+
+
+def test_bad_folds_are_refused(tmp_path):
+    source, _, _ = digits()
+    pixels = RawPixels(8, channels=1)
+    with pytest.raises(SettingError, match="at least two of them; got 1"):
+        fold_scores(pixels, source, [torch.arange(100)], view=VIEW)
+    with pytest.raises(DataError, match="fold 1 holds 600 of 600 items"):
+        fold_scores(pixels, source, [torch.arange(100), torch.arange(600)], view=VIEW, protocols=["knn"])
+    parquet.write_table(pa.table({"other": [1, 2]}), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match="cannot read the folds in column 'folds'"):
+        read_folds(tmp_path / "t.parquet")

@@ -1,0 +1,141 @@
+"""No leakage: whatever the test labels are, everything that is fitted stays the same.
+
+The proof asks each protocol once for every class c, with all test labels set to c. An item is then right in exactly the
+run whose c is the predicted class: if labels cannot influence predictions, the runs' items add up to one everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from sklearn.datasets import load_digits
+
+from eigenview.data import ArraySource
+from eigenview.evaluation import (
+    FinetuneProtocol,
+    RawPixels,
+    evaluate,
+    finetune,
+    fold_scores,
+    view_probe_scores,
+)
+from eigenview.evaluation import evaluate as evaluate_function
+from eigenview.evaluation.scores import Score
+from eigenview.nn import build_encoder
+from eigenview.views import CentreView
+
+VIEW = CentreView(8, 8, (0.3,), (0.35,))
+CLASSES = 4
+PIXELS = RawPixels(8, channels=1)
+
+
+def digits(part: slice, label: int | None = None) -> ArraySource:
+    images, numbers = load_digits(n_class=CLASSES, return_X_y=True)
+    pixels = (images.reshape(-1, 8, 8) * 15).astype(np.uint8)[part]
+    return ArraySource(pixels, labels=numbers[part] if label is None else np.full(len(pixels), label))
+
+
+TRAIN, TEST = slice(0, 300), slice(300, 420)
+
+
+def added_up(by_class: list[list[Score]]) -> dict[str, np.ndarray]:
+    return {scores[0].name: np.sum([score.items for score in scores], axis=0) for scores in zip(*by_class, strict=True)}
+
+
+@pytest.mark.parametrize("protocol", ["knn", "linear", "few-label", "moco", "wang-isola", "simsiam"])
+def test_predictions_on_features_do_not_depend_on_test_labels(protocol):
+    by_class = [
+        evaluate(PIXELS, digits(TRAIN), digits(TEST, label), view=VIEW, protocols=[protocol])
+        for label in range(CLASSES)
+    ]
+    for name, total in added_up(by_class).items():
+        assert np.allclose(total, 1, atol=1e-5), name
+
+
+def test_predictions_of_view_probes_do_not_depend_on_test_labels():
+    torch.manual_seed(0)
+    encoder = build_encoder("small", channels=1, width=0.25)
+    by_class = [
+        view_probe_scores(
+            encoder,
+            digits(TRAIN),
+            digits(TEST, label),
+            view=VIEW,
+            protocols=["random-walk"],
+            epochs=2,
+            multipliers=(0.1, 1.0, 10.0),
+        )
+        for label in range(CLASSES)
+    ]
+    assert all((total == 1).all() for total in added_up(by_class).values())
+
+
+def test_predictions_after_finetuning_do_not_depend_on_test_labels():
+    torch.manual_seed(0)
+    encoder = build_encoder("small", channels=1, width=0.25)
+    protocol = replace(FinetuneProtocol(), epochs=2, milestones=(1,), batch_size=50)
+    found = [
+        finetune(encoder, digits(TRAIN), digits(TEST, label), view=VIEW, protocol=protocol, share=0.5)
+        for label in range(CLASSES)
+    ]
+    assert (torch.stack(found).sum(dim=0) == 1).all()
+
+
+def test_the_proof_finds_a_leak(monkeypatch):
+    """A linear protocol that trains on test labels too must break the sum, otherwise the proof proves nothing."""
+
+    def leaking(split):
+        both, labels = torch.cat([split.train, split.test]), torch.cat([split.train_labels, split.test_labels])
+        own = replace(split, train=both, train_labels=labels)
+        return honest(own)
+
+    kinds = evaluate_function.__globals__["EVALUATIONS"]
+    honest = kinds["linear"]
+    monkeypatch.setitem(kinds, "linear", leaking)
+    by_class = [
+        evaluate(PIXELS, digits(TRAIN), digits(TEST, label), view=VIEW, protocols=["linear"])
+        for label in range(CLASSES)
+    ]
+    assert not (added_up(by_class)["linear"] == 1).all()
+
+
+def test_clusters_are_found_without_labels():
+    for method in ("kmeans", "spectral"):
+        scores = [
+            evaluate(PIXELS, digits(TRAIN), relabelled, view=VIEW, protocols=[method])
+            for relabelled in (digits(TEST), ArraySource(digits(TEST).batch(np.arange(120)).numpy(), labels=turned()))
+        ]
+        for one, other in zip(*scores, strict=True):  # classes under other names: the same clusters score the same
+            assert one.value == pytest.approx(other.value), one.metric
+
+
+def turned() -> np.ndarray:
+    return (np.asarray(digits(TEST).labels) + 1) % CLASSES
+
+
+def test_a_folds_own_test_items_never_train_it(monkeypatch):
+    """Labels of one fold's test items are changed: what that fold fits stays the same."""
+    source = digits(TRAIN)
+    folds = [torch.arange(0, 100), torch.arange(100, 200)]
+    seen: list[list[torch.Tensor]] = []
+    honest = evaluate_function.__globals__["EVALUATIONS"]["knn"]
+    kinds = evaluate_function.__globals__["EVALUATIONS"]
+    for change in (False, True):
+        fitted: list[torch.Tensor] = []
+
+        def watching(split, fitted=fitted):
+            fitted.extend([split.train, split.train_labels])
+            return honest(split)
+
+        labels = np.asarray(source.labels).copy()
+        if change:
+            labels[200:] = (labels[200:] + 1) % CLASSES  # items that no fold trains on
+        monkeypatch.setitem(kinds, "knn", watching)
+        changed = ArraySource(source.batch(np.arange(300)).numpy(), labels=labels)
+        fold_scores(PIXELS, changed, folds, view=VIEW, protocols=["knn"])
+        seen.append(fitted)
+    assert len(seen[0]) == 4
+    assert all(torch.equal(before, after) for before, after in zip(*seen, strict=True))
