@@ -72,7 +72,9 @@ def test_killed_and_resumed_equals_uninterrupted(method, processes, tmp_path):
     whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "broken")
     assert whole.keys() == resumed.keys()
     assert [name for name in whole if not torch.equal(whole[name], resumed[name])] == []
-    losses = [[line["loss"] for line in Run(tmp_path / name).metrics()] for name in ("whole", "broken")]
+    losses = [
+        [line["loss"] for line in Run(tmp_path / name).metrics() if "loss" in line] for name in ("whole", "broken")
+    ]
     assert losses[0] == losses[1]
     assert len(losses[0]) == 18
 
@@ -93,7 +95,7 @@ def test_ctrl_c_saves_and_the_run_goes_on(tmp_path):
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGINT)
     assert process.wait(timeout=60) != 0
-    assert run.checkpoints.load("last").state["step"] >= 5
+    assert run.checkpoints.load("last").state["progress"]["step"] >= 5
 
 
 def test_a_damaged_checkpoint_is_told_on_resume(tmp_path):
@@ -108,7 +110,7 @@ def test_a_damaged_checkpoint_is_told_on_resume(tmp_path):
 def test_a_finished_run_can_be_made_longer(tmp_path):
     run_quietly({**settings("simclr", tmp_path), "steps": 3})
     run = run_quietly({**settings("simclr", tmp_path), "steps": 5}, resumes=True)
-    assert [line["step"] for line in run.metrics()] == [1, 2, 3, 4, 5]
+    assert [line["step"] for line in run.metrics() if "loss" in line] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 from eigenview.data import Source
 from eigenview.errors import DataError
 from eigenview.nn import Encoder, build_encoder, load_weights
-from eigenview.views import CentreView, Recipe, auto_recipe, centre_view, preset
+from eigenview.views import CentreView, Recipe, auto_recipe, centre_view, preset, recipe_from_json
 
 PREFIX = "encoder."  # of the encoder's tensors in a checkpoint
 
@@ -26,6 +26,7 @@ class EvaluatedRun:
     view: CentreView
     config: Mapping[str, object]
     channels: int
+    recipe: Recipe  # of the views it was trained on
 
     @property
     def name(self) -> str:
@@ -38,35 +39,41 @@ class EvaluatedRun:
             return _built(self.config, self.channels, self.view.size)
 
 
-def open_run(folder: str | Path, like: Source, *, checkpoint: str = "last") -> EvaluatedRun:
-    """Read ``config.json`` and ``checkpoints/CHECKPOINT/weights.safetensors`` of a run.
+def open_run(folder: str | Path, like: Source | None = None, *, checkpoint: str = "last") -> EvaluatedRun:
+    """Read ``config.json``, ``data.json`` and ``checkpoints/CHECKPOINT/weights.safetensors`` of a run.
 
-    ``like`` is a source of the kind the run was trained on: where its views were chosen by the images ("auto"), their
-    shape decides here too.
+    ``like``, a source of the kind the run was trained on, is needed only where the run has no ``data.json``.
     """
     folder = Path(folder)
-    config = _config(folder / "config.json")
-    channels = like.image(0).pixels().shape[2]
-    view = centre_view(_recipe(_part(config, "views"), like))
+    config = _json(folder / "config.json")
+    if (folder / "data.json").is_file():
+        facts = _json(folder / "data.json")
+        recipe, channels = recipe_from_json(_part(facts, "recipe")), int(str(_part(facts, "image")["channels"]))
+    elif like is not None:
+        channels = like.image(0).pixels().shape[2]
+        recipe = _recipe(_part(config, "views"), like)
+    else:
+        raise DataError(f"{folder} has no data.json, which says what its images are like; give a source like them")
+    view = centre_view(recipe)
     encoder = _built(config, channels, view.size)
     load_weights(encoder, folder / "checkpoints" / checkpoint / "weights.safetensors", prefix=PREFIX)
-    return EvaluatedRun(folder, encoder.eval(), view, config, channels)
+    return EvaluatedRun(folder, encoder.eval(), view, config, channels, recipe)
 
 
-def _config(file: Path) -> dict[str, object]:
+def _json(file: Path) -> dict[str, object]:
     try:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise DataError(f"cannot read {file}: {error}; is it a run directory?") from None
     if not isinstance(content, dict):
-        raise DataError(f"{file} is not the settings of a run; is it a run directory?")
+        raise DataError(f"{file} is not a file of a run; is it a run directory?")
     return content
 
 
 def _part(config: Mapping[str, object], name: str) -> dict[str, object]:
     part = config.get(name)
     if not isinstance(part, dict):
-        raise DataError(f"the run's config.json has no {name!r}; was it written by another version?")
+        raise DataError(f"the run's files have no {name!r}; were they written by another version?")
     return part
 
 

@@ -2,8 +2,24 @@
 
 from __future__ import annotations
 
+from eigenview.training.choices import Choice, Chosen, choose
 from eigenview.training.config import TrainConfig, load_config, read_config
+from eigenview.training.listeners import Listener, Plan
 from eigenview.training.loop import NotFinite, train
+from eigenview.training.progress import progress
 from eigenview.training.run import Run
 
-__all__ = ["NotFinite", "Run", "TrainConfig", "load_config", "read_config", "train"]
+__all__ = [
+    "Choice",
+    "Chosen",
+    "Listener",
+    "NotFinite",
+    "Plan",
+    "Run",
+    "TrainConfig",
+    "choose",
+    "load_config",
+    "progress",
+    "read_config",
+    "train",
+]

@@ -35,11 +35,9 @@ class Checkpoints:
 
     def save(self, name: str, checkpoint: Checkpoint) -> None:
         """Written beside, synchronised to disk, then renamed: a crash or a full disk leaves what was there before."""
-        self.folder.mkdir(parents=True, exist_ok=True)
         beside = self.folder / f".{name}.writing"
-        shutil.rmtree(beside, ignore_errors=True)
         try:
-            beside.mkdir()
+            self._clear(beside)
             tensors = {key: tensor.detach().cpu().contiguous() for key, tensor in checkpoint.weights.items()}
             save_file(tensors, beside / WEIGHTS)
             torch.save(checkpoint.state, beside / STATE)
@@ -48,11 +46,32 @@ class Checkpoints:
             for part in (WEIGHTS, STATE, SEAL):
                 _to_disk(beside / part)
         except OSError as error:
-            shutil.rmtree(beside, ignore_errors=True)
-            raise DataError(
-                f"cannot write the checkpoint {name} to {self.folder}: {error}; earlier ones are kept"
-            ) from None
+            raise self._given_up(beside, name, error) from None
         self._swap(beside, self.folder / name)
+
+    def copy(self, name: str, other: str) -> None:
+        """The checkpoint ``name`` under another name too. Files are shared, since none is ever written to again."""
+        beside, place = self.folder / f".{other}.writing", self._place(name)
+        try:
+            self._clear(beside)
+            for part in (WEIGHTS, STATE, SEAL):
+                try:
+                    os.link(place / part, beside / part)
+                except OSError:  # a file system without links
+                    shutil.copyfile(place / part, beside / part)
+                    _to_disk(beside / part)
+        except OSError as error:
+            raise self._given_up(beside, other, error) from None
+        self._swap(beside, self.folder / other)
+
+    def _clear(self, beside: Path) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(beside, ignore_errors=True)
+        beside.mkdir()
+
+    def _given_up(self, beside: Path, name: str, error: OSError) -> DataError:
+        shutil.rmtree(beside, ignore_errors=True)
+        return DataError(f"cannot write the checkpoint {name} to {self.folder}: {error}; earlier ones are kept")
 
     def _swap(self, beside: Path, place: Path) -> None:
         old = self.folder / f".{place.name}.old"
@@ -70,12 +89,7 @@ class Checkpoints:
 
     def load(self, name: str) -> Checkpoint:
         """A checkpoint whose hashes are right; reading it executes nothing."""
-        place = self.folder / name
-        if not place.exists():
-            place = self.folder / f".{name}.old"
-        if not place.exists():
-            others = ", ".join(self.names()) or "none"
-            raise DataError(f"no checkpoint {name} in {self.folder}; there are: {others}")
+        place = self._place(name)
         try:
             seal = json.loads((place / SEAL).read_text())
             for part in (WEIGHTS, STATE):
@@ -90,8 +104,12 @@ class Checkpoints:
             ) from None
         return Checkpoint(weights, state)
 
-    def remove(self, name: str) -> None:
-        shutil.rmtree(self.folder / name, ignore_errors=True)
+    def _place(self, name: str) -> Path:
+        place = next((p for p in (self.folder / name, self.folder / f".{name}.old") if p.exists()), None)
+        if place is None:
+            others = ", ".join(self.names()) or "none"
+            raise DataError(f"no checkpoint {name} in {self.folder}; there are: {others}")
+        return place
 
 
 def _digest(path: Path) -> str:

@@ -23,7 +23,7 @@ class EncoderSettings(Strict):
     width: float = Field(1.0, gt=0)
     stem: Literal["auto", "imagenet", "stl", "cifar"] = "auto"
     normalization: Literal["batch", "group"] = "batch"
-    weights: str | None = None  # a file to start from: safetensors, or a torch state dict
+    weights: str | None = None  # to start from: a run directory, a safetensors file or a torch state dict
 
 
 class CropSettings(Strict):
@@ -41,6 +41,7 @@ class ViewSettings(Strict):
 class OptimiserSettings(Strict):
     name: Literal["sgd", "lars", "larc", "adam", "adamw"] = "adamw"
     learning_rate: float = Field(1e-3, ge=0)
+    learning_rates: dict[str, float] = {}  # of parts with one of their own, such as {"head": 0.01}
     scaling: Literal["linear", "sqrt", "none"] = "none"  # linear: learning_rate is per 256 images of the global batch
     weight_decay: float = Field(1e-4, ge=0)
     exclude: tuple[str, ...] = ("bias", "norm")  # from decay and adaptation
@@ -73,12 +74,16 @@ class TrainConfig(Strict):
     minutes: float | None = Field(None, gt=0)  # instead of epochs; not repeatable bit for bit
     seed: int = Field(0, ge=0)
     precision: Literal["32", "bf16", "16"] = "32"
-    channels_last: bool = True
-    compile: bool = False
-    workers: int | Literal["auto"] = "auto"
+    channels_last: bool | Literal["auto"] = "auto"  # the memory layout of images; auto: docs/training.md
+    compile: bool | Literal["auto"] = "auto"  # the encoder by torch.compile
+    workers: int | Literal["auto"] = "auto"  # processes that decode; auto: one a core
+    steps_per_epoch: int | None = Field(None, ge=1)  # of a stream, whose length nobody knows
     log_every: int = Field(10, ge=1)  # optimiser steps
+    knn_every: int = Field(1, ge=0)  # epochs between looks at online kNN, where labels exist; 0: never
     checkpoint_every: int = Field(1, ge=1)  # epochs
     keep_every: int | None = Field(None, ge=1)  # epochs whose checkpoints are kept for good
+    best_by: Literal["loss", "effective_rank", "knn_accuracy"] = "loss"  # what the checkpoint "best" has the best of
+    tensorboard: bool = False  # write RUN/tensorboard too
 
     @model_validator(mode="before")
     @classmethod

@@ -3,48 +3,78 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
-from eigenview.data import BatchSource, Loader, LoaderState, Source, StreamSource, decoded, open_source
+from eigenview.data import (
+    BatchSource,
+    Item,
+    Loader,
+    LoaderState,
+    Source,
+    StreamLoader,
+    StreamSource,
+    StreamState,
+    decoded,
+    open_source,
+)
+from eigenview.data.source import Share
 from eigenview.distributed import Group
 from eigenview.errors import DataError, SettingError
 from eigenview.methods import ViewedBatch
 from eigenview.training.config import TrainConfig, ViewSettings
 from eigenview.views import Crop, Cropper, Recipe, ViewBatch, Views, auto_recipe, preset
 
+AnySource = Source | StreamSource
+Shape = tuple[int, int, int]  # height, width, channels
+
 IN_MEMORY = 4 << 30  # bytes of decoded pixels up to which a table of small images is kept decoded
 SMALL_SIDE = 96  # pixels up to which that is worth it
+STREAM_EPOCH = 1000  # steps called an epoch of a stream of unknown length, for a run measured in steps or minutes
 
 
 class Feed:
     """The batches of a run. ``state`` and ``restore`` speak of completed steps."""
 
-    def __init__(self, config: TrainConfig, source: Source, recipe: Recipe, *, group: Group, log: Path) -> None:
-        if len(source) < config.batch_size:
-            raise SettingError(
-                f"the batch of {config.batch_size} images is larger than the source ({len(source)} images): "
-                "lower batch_size"
-            )
+    def __init__(self, config: TrainConfig, source: AnySource, recipe: Recipe, *, group: Group, log: Path) -> None:
         self.source, self.recipe = source, recipe
         self.views = Views(recipe, seed=config.seed)
         self._cuts_in_workers = not isinstance(source, BatchSource)
-        prepare = Cropper(recipe, seed=config.seed) if self._cuts_in_workers else None
-        self.loader = Loader(
-            source,
-            batch_size=config.batch_size,
-            seed=config.seed,
-            prepare=prepare,
-            workers=config.workers,
-            log=log,
-            group=group,
-        )
+        options: dict[str, Any] = {
+            "batch_size": config.batch_size,
+            "seed": config.seed,
+            "prepare": Cropper(recipe, seed=config.seed) if self._cuts_in_workers else None,
+            "workers": config.workers,
+            "log": log,
+            "group": group,
+        }
+        self.loader: Loader | StreamLoader
+        if isinstance(source, StreamSource):
+            self._batches = batches_of_stream(config, source)
+            self.loader = StreamLoader(source, steps_per_epoch=self._batches, **options)
+        else:
+            _check_length(config, source)
+            self.loader = Loader(source, **options)
+            self._batches = len(self.loader)
+
+    @property
+    def items(self) -> int | None:
+        """None: a stream."""
+        return None if isinstance(self.source, StreamSource) else len(self.source)
+
+    @property
+    def class_count(self) -> int | None:
+        if isinstance(self.source, StreamSource):
+            return None if self.source.classes is None else len(self.source.classes)
+        labels = self.source.labels
+        return None if labels is None else int(labels.max()) + 1
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        return len(self.loader)
+        return self._batches
 
     def epoch(self, number: int, *, device: torch.device, step: int) -> Iterator[ViewedBatch]:
         """The batches of an epoch from the restored position on; ``step`` counts the optimiser's, for the first."""
@@ -61,36 +91,79 @@ class Feed:
 
     def whole_pass(self, epoch: int, *, device: torch.device) -> Iterator[ViewedBatch]:
         """One pass over the data that leaves the position alone."""
-        where = self.loader.state()
+        where = self.state()
         yield from self.epoch(epoch, device=device, step=0)
-        self.loader.restore(where)
+        self.restore(where)
+
+    @property
+    def is_at_start_of_epoch(self) -> bool:
+        return self.loader.state().step == 0
 
     def state(self) -> dict[str, int]:
-        where = self.loader.state()
-        return {name: getattr(where, name) for name in ("epoch", "step", "seed", "batch_size", "count")}
+        return asdict(self.loader.state())
 
     def restore(self, state: dict[str, int]) -> None:
-        self.loader.restore(LoaderState(**state))
+        if isinstance(self.loader, StreamLoader):
+            self.loader.restore(StreamState(**state))
+        else:
+            self.loader.restore(LoaderState(**state))
 
 
-def open_for_training(spec: str) -> Source:
+def _check_length(config: TrainConfig, source: Source) -> None:
+    if len(source) < config.batch_size:
+        raise SettingError(
+            f"the batch of {config.batch_size} images is larger than the source ({len(source)} images): "
+            "lower batch_size"
+        )
+    if config.steps_per_epoch is not None:
+        raise SettingError("steps_per_epoch is for streams; an epoch of an indexed source is all of its images")
+
+
+def batches_of_stream(config: TrainConfig, source: StreamSource) -> int:
+    """Batches that are called an epoch: as told, by the number of items where it is known, or any number."""
+    count = source.describe().count
+    if config.steps_per_epoch is not None:
+        return config.steps_per_epoch
+    if count is not None:
+        return max(1, count // config.batch_size)
+    if config.epochs is not None:
+        raise SettingError("nobody knows how long this stream is: give steps_per_epoch, or steps instead of epochs")
+    return STREAM_EPOCH
+
+
+def open_for_training(spec: str) -> AnySource:
     """The source, with small images of one size decoded once and for all."""
     source = open_source(spec)
     if isinstance(source, StreamSource):
-        raise SettingError(f"{spec} is a stream; training needs a source with an index for now")
+        return source
     if len(source) == 0:
         raise DataError(f"no images in {spec}")
     if isinstance(source, BatchSource):
         return source
-    width, height = source.image(0).size
+    height, width, _ = first_shape(source)
     fits = max(width, height) <= SMALL_SIDE and 3 * width * height * len(source) <= IN_MEMORY
     return decoded(source) if fits else source
 
 
-def recipe_for(settings: ViewSettings, source: Source) -> Recipe:
+def first_shape(source: AnySource) -> Shape:
+    """Height, width and channels of the first image that can be read."""
+    if isinstance(source, StreamSource):
+        items = source.items(Share(seed=0, epoch=0), shuffle=False)
+        readable = (item.image for item in items if isinstance(item, Item))
+    else:
+        readable = (source.image(index) for index in range(len(source)))
+    for image in readable:
+        try:
+            height, width, channels = image.pixels().shape
+        except DataError:
+            continue
+        return height, width, channels
+    raise DataError("none of the images can be read; `eigenview data check` says why")
+
+
+def recipe_for(settings: ViewSettings, source: AnySource) -> Recipe:
     """The views that the settings name, or that fit the images."""
-    pixels = source.image(0).pixels()
-    height, width, channels = pixels.shape
+    height, width, channels = first_shape(source)
     recipe = auto_recipe(height, width, channels) if settings.preset == "auto" else preset(settings.preset)
     if channels == 1 and len(recipe.mean) == 3:
         recipe = replace(recipe, mean=recipe.mean[:1], std=recipe.std[:1])

@@ -2,131 +2,84 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, NoReturn
 
 import torch
 import torch.distributed as dist
 from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
-from torch import Tensor, nn
-from torch.nn.functional import normalize
+from torch import Tensor
 
-from eigenview.diagnostics import effective_rank
-from eigenview.distributed import Group, gather_rows, world_size
+from eigenview.data import StreamSource
+from eigenview.distributed import Group, from_first_process
 from eigenview.errors import DataError, EigenviewError, NotFiniteError
-from eigenview.losses import alignment, uniformity
-from eigenview.methods import Method, Setting, StepOutput, find_method
-from eigenview.nn import build_encoder, load_weights, synchronise
-from eigenview.optim import (
-    Apart,
-    build_optimizer,
-    build_schedule,
-    parameter_groups,
-    scaled_learning_rate,
-    set_learning_rate,
-)
+from eigenview.methods import Method, StepOutput, ViewedBatch
+from eigenview.optim import set_learning_rate
 from eigenview.training.checkpoint import Checkpoint
 from eigenview.training.config import TrainConfig
-from eigenview.training.feed import Feed, open_for_training, recipe_for
+from eigenview.training.facts import data_facts, environment_facts
+from eigenview.training.feed import Feed, first_shape, open_for_training, recipe_for
+from eigenview.training.interrupt import Interruption
+from eigenview.training.listeners import Listener, Listeners, Plan
+from eigenview.training.measure import embedding_figures, gradient_norm
+from eigenview.training.online import OnlineKnn
 from eigenview.training.run import Run
+from eigenview.training.setup import build_method, build_updates, resolve, start_processes
+from eigenview.training.tensorboard import TensorBoard
 from eigenview.training.watchdog import NOT_FINITE, Look, Watchdog
+from eigenview.views import centre_view
 
-LAST = "last"
-WATCHED_ROWS = 1024  # embeddings that alignment, uniformity and rank are taken of
-PRECISIONS: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
-    "32": "32-true",
-    "bf16": "bf16-mixed",
-    "16": "16-mixed",
-}
-Listener = Callable[[dict[str, Any]], None]
+LAST, PREVIOUS, BEST = "last", "previous", "best"
 
 
 class NotFinite(EigenviewError):
     """Training met NaN or Inf and stopped; the last checkpoint is good."""
 
 
-def train(config: TrainConfig, *, resumes: bool = False, listener: Listener | None = None) -> Run:
+def train(
+    config: TrainConfig, *, resumes: bool = False, falls_back: bool = False, listeners: Sequence[Listener] = ()
+) -> Run:
     """Train as ``config`` says, into ``config.out``; ``resumes``: go on from its last checkpoint, if there is one.
 
-    One process, or as many as ``torchrun`` starts. ``listener`` gets every line of ``metrics.jsonl``. Ctrl-C saves a
-    checkpoint before it ends the run.
+    One process, or as many as ``torchrun`` starts. ``falls_back``: where the last checkpoint is damaged, go on from
+    the one before. Ctrl-C (or SIGTERM) saves a checkpoint after the step under way and raises KeyboardInterrupt.
     """
-    fabric = _start(config)
+    fabric = start_processes(config)
     group = dist.group.WORLD if fabric.world_size > 1 else None
     source = open_for_training(config.source)
     recipe = recipe_for(config.views, source)
+    shape = first_shape(source)
+    config = resolve(config, recipe, fabric.device)
     run = Run(config.out)
-    if fabric.is_global_zero:
-        run.prepare(config, resumes=resumes)
-    fabric.barrier()
+    run.make()
     feed = Feed(config, source, recipe, group=group, log=run.folder / "unreadable.jsonl")
-    trainer = _Trainer(config, fabric, run, feed, _build(config, feed, group), group, listener)
-    if resumes and LAST in run.checkpoints.names():
-        trainer.restore(run.checkpoints.load(LAST))
+    method = build_method(config, feed, shape, group)
+    if fabric.is_global_zero:
+        facts = {
+            "data.json": data_facts(source, recipe, shape),
+            "environment.json": environment_facts(fabric.device, fabric.world_size),
+        }
+        run.prepare(config, facts, resumes=resumes)
+    fabric.barrier()
+    told = [*listeners, *([TensorBoard(run.folder)] if config.tensorboard else [])] if fabric.is_global_zero else []
+    trainer = _Trainer(config, fabric, run, feed, method, group, Listeners(told))
+    trainer.begin(resumes=resumes, falls_back=falls_back)
     trainer.fit()
     return run
 
 
-def _start(config: TrainConfig) -> Fabric:
-    torch.manual_seed(config.seed)
-    precision = PRECISIONS[config.precision]
-    if dist.is_torchelastic_launched():  # torchrun says how many processes there are
-        here, everywhere = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
-        strategy = DDPStrategy(broadcast_buffers=False)  # statistics are synchronised, or meant to differ
-        fabric = Fabric(devices=here, num_nodes=everywhere // here, strategy=strategy, precision=precision)
-    else:
-        fabric = Fabric(devices=1, precision=precision)
-    fabric.launch()
-    return fabric
-
-
-def _build(config: TrainConfig, feed: Feed, group: Group) -> Method:
-    """The method with a fresh encoder, the same on every process."""
-    torch.manual_seed(config.seed)
-    chosen = config.encoder
-    channels = feed.source.image(0).pixels().shape[2]
-    encoder = build_encoder(
-        chosen.name,
-        width=chosen.width,
-        stem=chosen.stem,
-        channels=channels,
-        normalization=chosen.normalization,
-        image_size=feed.recipe.crops[0].size,
-    )
-    if chosen.weights is not None:
-        load_weights(encoder, chosen.weights)
-    labels = feed.source.labels
-    setting = Setting(
-        items=len(feed.source),
-        classes=None if labels is None else int(labels.max()) + 1,
-        views=tuple(crop.count for crop in feed.recipe.crops),
-        steps_per_epoch=max(1, len(feed) // config.accumulate),
-        seed=config.seed,
-        group=group,
-    )
-    method = find_method(config.method)(encoder, config.method_settings, setting)
-    if world_size(group) > 1 and method.synchronises_batch_norm:
-        synchronise(method, group)
-    if config.compile:
-        method.encoder.compile()
-    if config.channels_last:
-        for parameter in method.parameters():
-            if parameter.ndim == 4:
-                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    return method
-
-
 @dataclass
 class _Progress:
-    """Optimiser steps done, the epoch under way, seconds trained before this process."""
+    """Where a run stands; all of it goes into a checkpoint."""
 
-    step: int = 0
-    epoch: int = 0
-    seconds: float = 0.0
+    step: int = 0  # optimiser steps done
+    epoch: int = 0  # the one under way
+    seconds: float = 0.0  # trained before this process
+    loss_sum: float = 0.0  # over the steps of this epoch
+    loss_count: int = 0
+    best: float | None = None  # of what best_by names; larger is better
 
 
 class _Trainer:
@@ -138,85 +91,123 @@ class _Trainer:
         feed: Feed,
         method: Method,
         group: Group,
-        listener: Listener | None,
+        listener: Listener,
     ) -> None:
         self.config, self.fabric, self.run, self.feed, self.group = config, fabric, run, feed, group
         self.listener, self.watchdog, self.progress = listener, Watchdog(), _Progress()
-        self.raw = method
-        self.steps_per_epoch = max(1, len(feed) // config.accumulate)
-        self.total = config.steps or (config.epochs or 10**6) * self.steps_per_epoch
-        chosen = config.optimiser
-        rate = scaled_learning_rate(
-            chosen.learning_rate, batch=config.batch_size * config.accumulate, rule=chosen.scaling
-        )
-        groups = parameter_groups(
-            method,
-            learning_rate=rate,
-            weight_decay=chosen.weight_decay,
-            exclude=chosen.exclude,
-            apart={part: Apart(rate, is_scheduled=False) for part in method.constant_rate_parts()},
-        )
-        optimizer = build_optimizer(
-            chosen.name,
-            groups,
-            momentum=chosen.momentum,
-            nesterov=chosen.nesterov,
-            betas=chosen.betas,
-            trust=chosen.trust,
-        )
-        warmup = min(self.total, round(chosen.warmup_epochs * self.steps_per_epoch))
-        self.schedule = build_schedule(
-            chosen.schedule,
-            total=self.total,
-            warmup=warmup,
-            start=chosen.warmup_start,
-            final=chosen.final,
-            milestones=[epoch * self.steps_per_epoch for epoch in chosen.milestones],
-            factor=chosen.factor,
-        )
-        self.method, self.optimizer = fabric.setup(method, optimizer)
+        self.raw, self.updates = method, build_updates(config, method, len(feed))
+        self.chance = method.chance_level(config.batch_size) if method.has_chance_level else None
+        self.knn = self._online_knn()
+        self.method, self.optimizer = fabric.setup(method, self.updates.optimizer)
+        self.interruption = Interruption()
         self.started = time.monotonic()
+        self.rank = 0.0  # effective, at the last look
+        self.saved = -1  # step of the last checkpoint
+
+    def _online_knn(self) -> OnlineKnn | None:
+        source = self.feed.source
+        if not self.config.knn_every or isinstance(source, StreamSource):
+            return None
+        view = centre_view(self.feed.recipe)
+        seed, workers = self.config.seed, self.config.workers
+        return OnlineKnn.if_possible(source, view, seed=seed, workers=workers, group=self.group)
 
     def fit(self) -> None:
         self.method.train()
+        self.listener.started(self._plan())
         try:
-            while not self._is_done():
-                self._epoch()
-        except KeyboardInterrupt:
-            self._save(LAST)
-            raise
-        self._save(LAST)
+            with self.interruption:
+                while not self._is_done():
+                    self._epoch()
+                if self.saved != self.progress.step:
+                    self._save()
+        finally:
+            self.listener.ended()
 
-    def _is_done(self) -> bool:
-        if self.config.minutes is not None:
-            late = torch.tensor(float(self._seconds() >= 60 * self.config.minutes), device=self.fabric.device)
-            return bool(self.fabric.broadcast(late))
-        return self.progress.step >= self.total
+    def _plan(self) -> Plan:
+        config = self.config
+        return Plan(
+            folder=self.run.folder,
+            method=config.method,
+            encoder=config.encoder.name,
+            items=self.feed.items,
+            views=sum(crop.count for crop in self.feed.recipe.crops),
+            batch_size=config.batch_size * config.accumulate,
+            steps_per_epoch=self.updates.steps_per_epoch,
+            total_steps=self.updates.total if config.minutes is None else None,
+            minutes=config.minutes,
+            done_steps=self.progress.step,
+            chance=self.chance,
+        )
 
     def _seconds(self) -> float:
         return self.progress.seconds + time.monotonic() - self.started
 
+    def _share_of_time(self) -> float | None:
+        """How much of a run measured in minutes is over, by the first process's clock; None for other runs."""
+        if self.config.minutes is None:
+            return None
+        share = torch.tensor(self._seconds() / (60 * self.config.minutes), device=self.fabric.device)
+        return float(from_first_process(share, self.group))
+
+    def _is_done(self) -> bool:
+        share = self._share_of_time()
+        return self.progress.step >= self.updates.total if share is None else share >= 1
+
     def _epoch(self) -> None:
         epoch, device = self.progress.epoch, self.fabric.device
-        if self.feed.state()["step"] == 0:
+        if self.feed.is_at_start_of_epoch:
             self.raw.start_epoch(epoch, lambda: self.feed.whole_pass(epoch, device=device))
         waiting: list[StepOutput] = []
-        for batch in self.feed.epoch(epoch, device=device, step=self.progress.step):
-            waiting.append(self._backward(batch._replace(step=self.progress.step)))
+        for batch in self._batches(epoch):
+            waiting.append(self._backward(batch))
             if len(waiting) == self.config.accumulate:
                 self._update(waiting)
                 waiting = []
+                if self.interruption.is_asked_anywhere(self.group, device):
+                    self._save()
+                    raise KeyboardInterrupt
                 if self._is_done():
                     break
         else:
             self.progress.epoch += 1
             self.feed.loader.set_epoch(self.progress.epoch)
-            if self.progress.epoch % self.config.checkpoint_every == 0 and not self._is_done():
-                self._save(LAST)
-            if self.config.keep_every and self.progress.epoch % self.config.keep_every == 0:
-                self._save(f"epoch-{self.progress.epoch:05d}")
+        self._end_epoch()
 
-    def _backward(self, batch: Any) -> StepOutput:
+    def _batches(self, epoch: int) -> Iterator[ViewedBatch]:
+        """The epoch's batches. Ctrl-C ends the data's workers too: their death is then no error of its own."""
+        try:
+            for batch in self.feed.epoch(epoch, device=self.fabric.device, step=self.progress.step):
+                yield batch._replace(step=self.progress.step)
+        except DataError:
+            if not self.interruption.is_asked or self.group is not None:
+                raise
+            self._save()
+            raise KeyboardInterrupt from None
+
+    def _end_epoch(self) -> None:
+        """Look back at an epoch, or at the part of one that ended the run, and keep what is to be kept."""
+        progress, config, is_over = self.progress, self.config, self._is_done()
+        line: dict[str, Any] = {"step": progress.step, "epoch": progress.epoch, "seconds": self._seconds()}
+        line["epoch_loss"] = progress.loss_sum / max(1, progress.loss_count)
+        if self.knn is not None and (progress.epoch % config.knn_every == 0 or is_over):
+            line["knn_accuracy"] = self.knn(self.raw.encoder, self.fabric.device)
+        self._write(line)
+        progress.loss_sum, progress.loss_count = 0.0, 0
+        if not is_over and progress.epoch % config.checkpoint_every:
+            return
+        worth = {"loss": -line["epoch_loss"], "effective_rank": self.rank, "knn_accuracy": line.get("knn_accuracy")}
+        value = worth[config.best_by]
+        is_best = value is not None and (progress.best is None or value > progress.best)
+        if is_best:
+            progress.best = value
+        self._save()
+        if is_best:
+            self._copy(BEST)
+        if config.keep_every and progress.epoch % config.keep_every == 0:
+            self._copy(f"epoch-{progress.epoch:05d}")
+
+    def _backward(self, batch: ViewedBatch) -> StepOutput:
         try:
             output: StepOutput = self.method(batch)
         except NotFiniteError as error:
@@ -225,93 +216,104 @@ class _Trainer:
         return output
 
     def _update(self, outputs: list[StepOutput]) -> None:
-        step = self.progress.step
-        set_learning_rate(self.optimizer, self.schedule(step))
-        self.raw.before_update(step)
+        progress = self.progress
+        set_learning_rate(self.optimizer, self.updates.share_of_rate(progress.step, self._share_of_time()))
+        self.raw.before_update(progress.step)
         size = gradient_norm(self.raw)
         loss = torch.stack([output.loss.detach() for output in outputs]).mean()
-        if not bool(loss.isfinite() & size.isfinite()):
+        is_finite = loss.isfinite() if self.config.precision == "16" else loss.isfinite() & size.isfinite()
+        if not bool(is_finite):  # in half precision a gradient may overflow: its step is left out, the scale lowered
             self._look(outputs[-1], loss, size)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.progress.step += 1
-        if self.progress.step % self.config.log_every == 0 or self.progress.step == self.total:
+        progress.step += 1
+        progress.loss_sum, progress.loss_count = progress.loss_sum + float(loss), progress.loss_count + 1
+        if progress.step % self.config.log_every == 0 or progress.step == self.updates.total:
             self._look(outputs[-1], loss, size)
+        self.listener.stepped(progress.step, self._seconds())
 
     def _look(self, output: StepOutput, loss: Tensor, gradient: Tensor) -> None:
         """Measure, write a line, and let the watchdog see it."""
-        line = self._measured(output, float(loss), float(gradient))
-        chance = self.raw.chance_level(self.config.batch_size) if self.raw.has_chance_level else None
+        figures = embedding_figures(output.embeddings, self.group)
+        self.rank = figures["effective_rank"] or 0.0
+        logs = {name: float(value) for name, value in output.logs.items()}
         look = Look(
-            self.progress.step,
-            line["loss"],
-            chance,
-            line["effective_rank"],
-            line["gradient_norm"],
-            line.get("prototypes used"),
+            self.progress.step, float(loss), self.chance, self.rank, float(gradient), logs.get("prototypes used")
         )
         alarms = self.watchdog(look)
-        line |= {"chance": chance, "alarms": [alarm.message for alarm in alarms]}
-        if self.fabric.is_global_zero:
-            self.run.append_metrics(line)
-            if self.listener is not None:
-                self.listener(line)
+        seconds, plan = self._seconds(), self._plan()
+        line = {
+            "step": self.progress.step,
+            "epoch": self.progress.epoch,
+            "loss": look.loss,
+            "chance": self.chance,
+            "learning_rate": self.optimizer.param_groups[0]["lr"],
+            "gradient_norm": look.gradient,
+            **figures,
+            "seconds": seconds,
+            "views_per_second": plan.views * plan.batch_size * self.progress.step / seconds,
+            **logs,
+            "alarms": [alarm.message for alarm in alarms],
+        }
+        self._write(line)
         fatal = next((alarm for alarm in alarms if alarm.is_fatal), None)
         if fatal is not None:
             raise NotFinite(fatal.message)
 
-    def _stop(self, message: str) -> NoReturn:
+    def _write(self, line: dict[str, Any]) -> None:
         if self.fabric.is_global_zero:
-            self.run.append_metrics({"step": self.progress.step, "epoch": self.progress.epoch, "alarms": [message]})
+            self.run.append_metrics(line)
+            self.listener.measured(line)
+            for message in line.get("alarms", []):
+                self.listener.told(message)
+
+    def _stop(self, message: str) -> NoReturn:
+        self._write({"step": self.progress.step, "epoch": self.progress.epoch, "alarms": [message]})
         raise NotFinite(message)
 
-    def _measured(self, output: StepOutput, loss: float, gradient: float) -> dict[str, Any]:
-        rows = [gather_rows(view, self.group)[:WATCHED_ROWS].float() for view in output.embeddings]
-        usable = all(bool(view.isfinite().all() & (view.norm(dim=1) > 0).all()) for view in rows)
-        seconds = self._seconds()
-        views = sum(crop.count for crop in self.feed.recipe.crops)
-        return {
-            "step": self.progress.step,
-            "epoch": self.progress.epoch,
-            "loss": loss,
-            "learning_rate": self.optimizer.param_groups[0]["lr"],
-            "gradient_norm": gradient,
-            "alignment": float(alignment(*rows)) if usable and len(rows) > 1 else None,
-            "uniformity": float(uniformity(rows[0])) if usable and len(rows[0]) > 1 else None,
-            "effective_rank": float(effective_rank(normalize(rows[0], dim=1))) if usable else 0.0,
-            "seconds": seconds,
-            "views_per_second": views * self.config.batch_size * self.config.accumulate * self.progress.step / seconds,
-            **{name: float(value) for name, value in output.logs.items()},
-        }
-
-    def _save(self, name: str) -> None:
+    def _save(self) -> None:
+        """The run as it stands becomes ``last``; what was ``last`` becomes ``previous``."""
         if self.fabric.is_global_zero:
             state = {
                 "optimizer": self.optimizer.state_dict(),
                 "feed": self.feed.state(),
-                "step": self.progress.step,
-                "epoch": self.progress.epoch,
-                "seconds": self._seconds(),
+                "progress": {**asdict(self.progress), "seconds": self._seconds()},
                 "generator": torch.get_rng_state(),
             }
-            self.run.checkpoints.save(name, Checkpoint(dict(self.raw.state_dict()), state))
+            kept = self.run.checkpoints
+            if LAST in kept.names():
+                kept.copy(LAST, PREVIOUS)
+            kept.save(LAST, Checkpoint(dict(self.raw.state_dict()), state))
+        self.saved = self.progress.step
         self.fabric.barrier()
 
-    def restore(self, checkpoint: Checkpoint) -> None:
+    def _copy(self, name: str) -> None:
+        if self.fabric.is_global_zero:
+            self.run.checkpoints.copy(LAST, name)
+        self.fabric.barrier()
+
+    def begin(self, *, resumes: bool, falls_back: bool) -> None:
+        """From the last checkpoint, or from the one before where that cannot be read; from the start without any."""
+        there = [name for name in (LAST, PREVIOUS) if resumes and name in self.run.checkpoints.names()]
+        for name in there:
+            try:
+                self._restore(self.run.checkpoints.load(name))
+                break
+            except DataError as error:
+                if not falls_back or name == there[-1]:
+                    raise
+                self.listener.told(f"{error}; going on from {PREVIOUS}")
+        if self.fabric.is_global_zero:
+            self.run.cut_metrics(self.progress.step if there else -1)
+
+    def _restore(self, checkpoint: Checkpoint) -> None:
         try:
             self.raw.load_state_dict(checkpoint.weights)
             self.optimizer.load_state_dict(checkpoint.state["optimizer"])
-        except (RuntimeError, KeyError, ValueError) as error:
+            self.progress = _Progress(**checkpoint.state["progress"])
+        except (RuntimeError, KeyError, ValueError, TypeError) as error:
             first = str(error).splitlines()[0]
             raise DataError(f"the checkpoint does not fit this method and encoder: {first}") from None
         self.feed.restore(checkpoint.state["feed"])
-        self.progress = _Progress(checkpoint.state["step"], checkpoint.state["epoch"], checkpoint.state["seconds"])
         torch.set_rng_state(checkpoint.state["generator"])
-        if self.fabric.is_global_zero:
-            self.run.cut_metrics(self.progress.step)
-
-
-def gradient_norm(module: nn.Module) -> Tensor:
-    """The norm of all gradients together."""
-    norms = [torch.linalg.vector_norm(p.grad) for p in module.parameters() if p.grad is not None]
-    return torch.linalg.vector_norm(torch.stack(norms)) if norms else torch.zeros(())
+        self.saved = self.progress.step

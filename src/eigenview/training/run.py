@@ -12,11 +12,14 @@ from eigenview.errors import SettingError
 from eigenview.training.checkpoint import Checkpoints
 from eigenview.training.config import TrainConfig, load_config
 
-LENGTHS = {"epochs", "steps", "minutes", "out", "workers", "log_every", "checkpoint_every", "keep_every"}
+FREE = {  # settings that may differ when a run goes on
+    *("epochs", "steps", "minutes", "out", "workers", "log_every", "checkpoint_every", "keep_every", "knn_every"),
+    *("best_by", "tensorboard"),
+}
 
 
 class Run:
-    """``config.json``, ``metrics.jsonl``, ``checkpoints/``, ``unreadable.jsonl`` in one folder."""
+    """``config.json``, ``data.json``, ``environment.json``, ``metrics.jsonl``, ``checkpoints/`` in one folder."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = Path(folder)
@@ -26,20 +29,28 @@ class Run:
     def config(self) -> TrainConfig:
         return load_config(self.folder / "config.json")
 
-    def prepare(self, config: TrainConfig, *, resumes: bool) -> None:
-        """Make the folder, or check that what it holds is this very run."""
+    def prepare(self, config: TrainConfig, facts: Mapping[str, Mapping[str, Any]], *, resumes: bool) -> None:
+        """Make the folder, or check that what it holds is this very run; write the settings and ``facts`` by file."""
         file = self.folder / "config.json"
+        self.make()
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
             if file.exists():
                 self._check_same(config, resumes=resumes)
             write_atomically(file, config.model_dump_json(indent=2) + "\n")
+            for name, content in facts.items():
+                write_atomically(self.folder / name, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
+        except OSError as error:
+            raise SettingError(f"cannot write to the run directory {self.folder}: {error.strerror or error}") from None
+
+    def make(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SettingError(f"cannot write to the run directory {self.folder}: {error.strerror or error}") from None
 
     def _check_same(self, config: TrainConfig, *, resumes: bool) -> None:
         before, now = self.config.model_dump(mode="json"), config.model_dump(mode="json")
-        changed = sorted(name for name in now if name not in LENGTHS and before[name] != now[name])
+        changed = sorted(name for name in now if name not in FREE and before[name] != now[name])
         if changed:
             raise SettingError(
                 f"{self.folder} holds a run with another {', '.join(changed)}: choose another out, or the same settings"

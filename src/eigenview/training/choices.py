@@ -1,0 +1,110 @@
+"""Sensible settings from the data and the machine, each with its reason; what the user says always wins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from eigenview.data import StreamSource
+from eigenview.errors import SettingError
+from eigenview.training.config import TrainConfig, read_config
+from eigenview.training.feed import AnySource, Shape, first_shape
+
+FEWEST_IMAGES = 8  # below this, views can only be told apart, not learnt from
+STEPS = {"cpu": 3000, "cuda": 20000}  # optimiser steps of a run whose length nobody gave
+CPU_PIXELS = 64  # size of the views of photos on a CPU, where 224 would take days
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One setting that was chosen, by its dotted name, and why."""
+
+    setting: str
+    value: Any
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.setting} = {self.value}: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Chosen:
+    config: TrainConfig
+    choices: tuple[Choice, ...]
+
+
+def choose(source: AnySource, given: Mapping[str, Any], *, device: str | None = None) -> Chosen:
+    """The settings in ``given`` (nested, as ``read_config`` takes them), completed for ``source`` and this machine.
+
+    ``device`` is "cpu" or "cuda"; found unless given.
+    """
+    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    count = source.describe().count if isinstance(source, StreamSource) else len(source)
+    if count is not None and count < FEWEST_IMAGES:
+        raise SettingError(
+            f"learning from images needs at least {FEWEST_IMAGES} of them, and hundreds to be of use; "
+            f"{source.describe().place} has {count}"
+        )
+    settings: dict[str, Any] = {
+        name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()
+    }
+    made = [choice for choice in _wishes(settings, count, first_shape(source), kind) if _put(settings, choice)]
+    if not any(settings.get(name) is not None for name in ("epochs", "steps", "minutes")):
+        length = _length(count, int(settings["batch_size"]), STEPS[kind], isinstance(source, StreamSource))
+        _put(settings, length)
+        made.append(length)
+    return Chosen(read_config(settings), tuple(made))
+
+
+def _wishes(settings: Mapping[str, Any], count: int | None, shape: Shape, device: str) -> list[Choice]:
+    height, width, _ = shape
+    side = min(height, width)
+    wishes = []
+    named = settings.get("views", {}).get("preset", "auto") != "auto" or "crops" in settings.get("views", {})
+    if device == "cpu" and side > CPU_PIXELS and not named:
+        reason = f"images are {width} × {height}; on a CPU larger views would take too long"
+        wishes.append(Choice("views.size", CPU_PIXELS, reason))
+    size = int(settings.get("views", {}).get("size") or (CPU_PIXELS if device == "cpu" else 224))
+    if device == "cpu":
+        wishes.append(Choice("encoder.name", "small", "a small convolutional network, made for CPUs"))
+    else:
+        name = "resnet18" if min(side, size) <= 96 else "resnet50"
+        wishes.append(Choice("encoder.name", name, f"views of {min(side, size)} pixels and an accelerator"))
+    wishes.append(_batch(count, device))
+    wishes.append(Choice("optimiser.learning_rate", 2e-3, "AdamW with warm-up and a cosine suits every method here"))
+    wishes.append(Choice("optimiser.warmup_epochs", 1.0 if (count or 10**6) < 5000 else 0.2, "a gentle start"))
+    return wishes
+
+
+def _batch(count: int | None, device: str) -> Choice:
+    """A power of two: at most an eighth of the images, so that an epoch has several steps."""
+    most = 256 if device == "cpu" else 512
+    if count is None:
+        return Choice("batch_size", most, "a stream of unknown length")
+    size = most
+    while size > 4 and size > count // 8:
+        size //= 2
+    return Choice("batch_size", size, f"{count:,} images")
+
+
+def _length(count: int | None, batch: int, steps: int, is_stream: bool) -> Choice:
+    if count is None or is_stream:
+        return Choice("steps", steps, "a first result in reasonable time")
+    per_epoch = max(1, count // batch)
+    epochs = min(400, max(1, round(steps / per_epoch)))
+    return Choice("epochs", epochs, f"about {epochs * per_epoch:,} steps: a first result in reasonable time")
+
+
+def _put(settings: dict[str, Any], choice: Choice) -> bool:
+    """Put the choice in its place unless the user said something there; True if it was put."""
+    *outer, name = choice.setting.split(".")
+    place = settings
+    for part in outer:
+        place = place.setdefault(part, {})
+    if place.get(name) is not None:
+        return False
+    place[name] = choice.value
+    return True

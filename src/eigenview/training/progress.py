@@ -1,0 +1,146 @@
+"""Progress of a run for people: a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.text import Text
+
+from eigenview.training.listeners import Listener, Plan
+
+SHOWN = {  # of a line of metrics: what it is called here and how it is written
+    "loss": ("loss", "{:.3f}"),
+    "alignment": ("align", "{:.3f}"),
+    "uniformity": ("uniform", "{:.2f}"),
+    "effective_rank": ("rank", "{:.1f}"),
+    "views_per_second": ("views/s", "{:,.0f}"),
+    "knn_accuracy": ("kNN", "{:.1%}"),
+}
+PLAIN_EVERY = 15.0  # seconds between lines where there is no terminal
+
+
+def progress(console: Console | None = None) -> Listener:
+    """The listener that fits the console: standard error unless given."""
+    console = console or Console(stderr=True)
+    return LiveProgress(console) if console.is_terminal else PlainProgress(console)
+
+
+def figures(line: Mapping[str, Any]) -> str:
+    """The figures of a line of metrics in a few words."""
+    shown = [(name, *SHOWN[name]) for name in SHOWN if isinstance(line.get(name), (int, float))]
+    return "  ".join(f"{word} {pattern.format(line[name])}" for name, word, pattern in shown)
+
+
+class _Known:
+    """The plan and the latest figures; online kNN stays until the next one."""
+
+    def __init__(self) -> None:
+        self.plan: Plan | None = None
+        self.latest: dict[str, Any] = {}
+
+    def fraction(self, step: int, seconds: float) -> float:
+        plan = self.plan
+        if plan is None:
+            return 0.0
+        if plan.minutes is not None:
+            return min(1.0, seconds / (60 * plan.minutes))
+        return step / plan.total_steps if plan.total_steps else 0.0
+
+    def epoch(self, step: int) -> str:
+        if self.plan is None:
+            return ""
+        done = step / self.plan.steps_per_epoch
+        total = self.plan.total_steps
+        return f"epoch {done:.1f}" + (f"/{total / self.plan.steps_per_epoch:g}" if total else "")
+
+
+class LiveProgress(Listener):
+    """One line that renews itself: bar, time left, latest figures. Alarms stay above it."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._known = console, _Known()
+        self._bar = Progress(
+            TextColumn("[progress.description]{task.description}"),
+            BarColumn(bar_width=20),
+            TimeElapsedColumn(),
+            _TimeLeft(),
+            TextColumn("{task.fields[figures]}"),
+            console=console,
+        )
+        self._task = self._bar.add_task("starting", total=1.0, figures="")
+
+    def started(self, plan: Plan) -> None:
+        self._known.plan = plan
+        self._bar.start()
+
+    def stepped(self, step: int, seconds: float) -> None:
+        done = self._known.fraction(step, seconds)
+        self._bar.update(self._task, completed=done, description=self._known.epoch(step))
+
+    def measured(self, line: Mapping[str, Any]) -> None:
+        self._known.latest.update(line)
+        self._bar.update(self._task, figures=figures(self._known.latest))
+
+    def told(self, message: str) -> None:
+        self._console.print(Text(f"! {message}", style="yellow"))
+
+    def ended(self) -> None:
+        self._bar.stop()
+
+
+class _TimeLeft(ProgressColumn):
+    """Time left by the share done since this process began, so that a resumed run is not misjudged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._first: tuple[float, float] | None = None
+
+    def render(self, task: Task) -> Text:
+        now = time.monotonic()
+        if self._first is None and task.completed > 0:
+            self._first = now, task.completed
+        if self._first is None or task.completed <= self._first[1]:
+            return Text("-:-- left")
+        since, done = now - self._first[0], task.completed - self._first[1]
+        return Text(f"{clock((1 - task.completed) * since / done)} left")
+
+
+class PlainProgress(Listener):
+    """A line now and then, for log files and pipes."""
+
+    def __init__(self, console: Console) -> None:
+        self._console, self._known = console, _Known()
+        self._step, self._seconds, self._spoke = 0, 0.0, -PLAIN_EVERY
+
+    def started(self, plan: Plan) -> None:
+        self._known.plan = plan
+
+    def stepped(self, step: int, seconds: float) -> None:
+        self._step, self._seconds = step, seconds
+
+    def measured(self, line: Mapping[str, Any]) -> None:
+        self._known.latest.update(line)
+        plan = self._known.plan
+        is_last = plan is not None and line.get("step") == plan.total_steps
+        if self._seconds - self._spoke >= PLAIN_EVERY or is_last or "knn_accuracy" in line:
+            self._spoke = self._seconds
+            done = self._known.fraction(self._step, self._seconds)
+            where = f"{self._known.epoch(self._step)}  {done:.0%}  {clock(self._seconds)}"
+            self._say(f"{where}  {figures(self._known.latest)}")
+
+    def told(self, message: str) -> None:
+        self._say(f"! {message}")
+
+    def _say(self, text: str) -> None:
+        self._console.print(Text(text), soft_wrap=True)
+
+
+def clock(seconds: float) -> str:
+    """1:02:03, or 2:03 under an hour."""
+    whole = max(0, round(seconds))
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"

@@ -1,0 +1,154 @@
+"""From settings to the parts of a run: processes, method, optimiser, schedule."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+import torch.distributed as dist
+from lightning_fabric import Fabric
+from lightning_fabric.strategies.ddp import DDPStrategy
+from torch.optim import Optimizer
+
+from eigenview.distributed import Group, world_size
+from eigenview.errors import SettingError
+from eigenview.methods import Method, Setting, find_method
+from eigenview.nn import build_encoder, load_weights, synchronise
+from eigenview.nn.resnet import automatic_stem
+from eigenview.optim import Apart, build_optimizer, build_schedule, parameter_groups, scaled_learning_rate
+from eigenview.optim.schedules import Schedule, warm_up
+from eigenview.training.config import TrainConfig
+from eigenview.training.feed import Feed, Shape
+from eigenview.views import Recipe
+
+FOREVER = 10**9  # steps of a run measured in minutes
+TICKS = 10**6  # into which such a run's time is divided for the schedule
+PRECISIONS: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
+    "32": "32-true",
+    "bf16": "bf16-mixed",
+    "16": "16-mixed",
+}
+
+
+def start_processes(config: TrainConfig) -> Fabric:
+    """This process, or as many as ``torchrun`` started."""
+    torch.manual_seed(config.seed)
+    precision = PRECISIONS[config.precision]
+    if dist.is_torchelastic_launched():
+        here, everywhere = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
+        strategy = DDPStrategy(broadcast_buffers=False)  # statistics are synchronised, or meant to differ
+        fabric = Fabric(devices=here, num_nodes=everywhere // here, strategy=strategy, precision=precision)
+    else:
+        fabric = Fabric(devices=1, precision=precision)
+    fabric.launch()
+    return fabric
+
+
+def resolve(config: TrainConfig, recipe: Recipe, device: torch.device) -> TrainConfig:
+    """The settings with everything decided that "auto" left open; docs/training.md has the measurements behind it."""
+    encoder = config.encoder
+    if encoder.stem == "auto" and encoder.name.startswith(("resnet", "resnext")):
+        encoder = encoder.model_copy(update={"stem": automatic_stem(recipe.crops[0].size)})
+    is_accelerated = device.type == "cuda"
+    changes = {
+        "encoder": encoder,
+        "channels_last": True if config.channels_last == "auto" else config.channels_last,
+        "compile": is_accelerated if config.compile == "auto" else config.compile,
+    }
+    return config.model_copy(update=changes)
+
+
+def build_method(config: TrainConfig, feed: Feed, shape: Shape, group: Group) -> Method:
+    """The method with a fresh encoder, the same on every process."""
+    torch.manual_seed(config.seed)
+    chosen = config.encoder
+    encoder = build_encoder(
+        chosen.name,
+        width=chosen.width,
+        stem=chosen.stem,
+        channels=shape[2],
+        normalization=chosen.normalization,
+        image_size=feed.recipe.crops[0].size,
+    )
+    if chosen.weights is not None:
+        load_weights(encoder, starting_weights(chosen.weights))
+    setting = Setting(
+        items=feed.items,
+        classes=feed.class_count,
+        views=tuple(crop.count for crop in feed.recipe.crops),
+        steps_per_epoch=max(1, len(feed) // config.accumulate),
+        seed=config.seed,
+        group=group,
+    )
+    method = find_method(config.method)(encoder, config.method_settings, setting)
+    if world_size(group) > 1 and method.synchronises_batch_norm:
+        synchronise(method, group)
+    if config.compile:
+        method.encoder.compile()
+    if config.channels_last:
+        for parameter in method.parameters():
+            if parameter.ndim == 4:
+                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return method
+
+
+def starting_weights(place: str) -> Path:
+    """The file of weights at ``place``, which may be a run directory."""
+    path = Path(place)
+    return path / "checkpoints" / "last" / "weights.safetensors" if (path / "config.json").is_file() else path
+
+
+@dataclass(frozen=True)
+class Updates:
+    """How parameters move."""
+
+    optimizer: Optimizer
+    schedule: Schedule
+    warmup: int  # steps of it that are not in the schedule: only where the schedule follows time
+    total: int
+    steps_per_epoch: int
+
+    def share_of_rate(self, step: int, share_of_time: float | None) -> float:
+        """What the learning rate of this step is multiplied by. ``share_of_time``: of a run measured in minutes."""
+        if share_of_time is None:
+            return self.schedule(step)
+        return self.schedule(int(min(1.0, share_of_time) * TICKS)) * warm_up(step, steps=self.warmup)
+
+
+def build_updates(config: TrainConfig, method: Method, batches: int) -> Updates:
+    steps_per_epoch = max(1, batches // config.accumulate)
+    total = config.steps or (FOREVER if config.epochs is None else config.epochs * steps_per_epoch)
+    chosen, follows_time = config.optimiser, config.minutes is not None
+    if follows_time and chosen.schedule == "step":
+        raise SettingError("a run measured in minutes has no epochs to step at: use the cosine or constant schedule")
+    batch = config.batch_size * config.accumulate
+    rate = scaled_learning_rate(chosen.learning_rate, batch=batch, rule=chosen.scaling)
+    apart = {
+        part: Apart(scaled_learning_rate(own, batch=batch, rule=chosen.scaling))
+        for part, own in chosen.learning_rates.items()
+    } | {part: Apart(rate, is_scheduled=False) for part in method.constant_rate_parts()}
+    groups = parameter_groups(
+        method, learning_rate=rate, weight_decay=chosen.weight_decay, exclude=chosen.exclude, apart=apart
+    )
+    optimizer = build_optimizer(
+        chosen.name,
+        groups,
+        momentum=chosen.momentum,
+        nesterov=chosen.nesterov,
+        betas=chosen.betas,
+        trust=chosen.trust,
+    )
+    warmup = min(total, round(chosen.warmup_epochs * steps_per_epoch))
+    schedule = build_schedule(
+        chosen.schedule,
+        total=TICKS if follows_time else total,
+        warmup=0 if follows_time else warmup,
+        start=chosen.warmup_start,
+        final=chosen.final,
+        milestones=[epoch * steps_per_epoch for epoch in chosen.milestones],
+        factor=chosen.factor,
+    )
+    return Updates(optimizer, schedule, warmup if follows_time else 0, total, steps_per_epoch)
