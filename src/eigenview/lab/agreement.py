@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -52,9 +53,12 @@ def written(found: Interval, digits: int) -> str:
     return f"{mean} [{low}, {high}]"
 
 
-def interval(values: Sequence[float]) -> Interval:
-    """The mean over seeds (or other independent repeats, at least two) with Student's 95% interval."""
+def interval(values: Sequence[float], *, within: tuple[float, float] = (-math.inf, math.inf)) -> Interval:
+    """The mean over seeds (or other independent repeats, at least two) with Student's 95% interval.
+
+    ``within`` cuts the interval to the values that the figure can have.
+    """
     if len(values) < 2:
         raise SettingError(f"an interval needs at least two repeats; got {len(values)}")
     found = mean_of_sample(torch.tensor(list(values), dtype=torch.float64), population=1 << 62)
-    return {"mean": found.value, "low": found.low, "high": found.high}
+    return {"mean": found.value, "low": max(found.low, within[0]), "high": min(found.high, within[1])}

@@ -1,0 +1,252 @@
+"""Free embeddings of planted graphs, trained with every kernel, against spectral clustering of the same graph.
+
+Where InfoNCE and spectral clustering are the same, and where only alike:
+- always exact: H = (1/τ)·tr(ZᵀLZ) + Σ log-partition, an attraction that is spectral clustering's objective;
+- exact in the limit of small embeddings (or a high temperature): there the log-partition is n·log(n−1) − tr(ZᵀUZ)/τ
+  with U the Laplacian of the complete graph of weights 1/(n−1), so H is the quadratic form of L − U, and gradient
+  descent from a small start turns towards the bottom eigenvectors of L: power iteration;
+- only close at the minimum: nothing makes the columns orthonormal there, the log-partition shapes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from eigenview.graph import (
+    Cauchy,
+    Cosine,
+    Coupling,
+    Exponential,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    StudentT,
+    concat,
+    from_graph,
+)
+from eigenview.graph.laplacian import laplacian, spectral_clustering, spectral_embedding
+from eigenview.lab.agreement import (
+    Interval,
+    clusters_of,
+    interval,
+    leading_directions,
+    principal_angles,
+    rand_index,
+    written,
+)
+from eigenview.lab.experiment import LabSettings, Outcome
+from eigenview.lab.figures import COLOURS, MARKERS, band, panels
+from eigenview.lab.planted import PlantedGraph, detectable_mixing, minimised, planted_graph, row_normalised
+from eigenview.lab.similarity import linear_cka
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLOCKS, SIZE, DEGREE, WIDTH = 4, 30, 12.0, 8
+KERNELS: dict[str, Kernel] = {
+    "Gaussian": Gaussian(0.3),
+    "cosine": Cosine(0.3),  # on the sphere the same walk as the Gaussian: a check
+    "Laplacian": Laplacian(0.3),
+    "exponential, γ = ½": Exponential(0.5, 0.3),
+    "Student-t, 3 degrees": StudentT(3, 0.1),
+    "Cauchy": Cauchy(0.1),
+    "sum, Gaussian + Laplacian": Gaussian(0.3) + Laplacian(0.3),
+    "product, Gaussian × Laplacian": Gaussian(0.6) * Laplacian(0.6),
+    "concatenation": concat(Gaussian(0.15), Laplacian(0.15)),
+}
+MEASURES = {"with_spectral": (-1.0, 1.0), "with_blocks": (-1.0, 1.0), "angle": (0.0, 90.0), "cka": (0.0, 1.0)}
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """One kernel at one mixing: means over graphs with 95% intervals."""
+
+    kernel: str
+    mixing: float
+    with_spectral: Interval  # adjusted Rand index of its clusters with spectral clustering's
+    with_blocks: Interval  # … with the planted blocks
+    angle: Interval  # widest principal angle between its leading K−1 directions and the eigenvectors, degrees
+    cka: Interval  # linear CKA with the spectral embedding
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Gradient descent from a small start: the size of the embeddings and their widest angle to the eigenvectors."""
+
+    step: list[int]
+    size: list[float]  # root mean square of the rows' lengths
+    angle: list[float]  # radians
+
+
+def target_laplacian(weights: Tensor) -> Tensor:
+    """L of (P + Pᵀ)/2, P the row-normalised graph: the Laplacian inside H."""
+    return laplacian(symmetric_walk(weights), normalization="unnormalized")
+
+
+def symmetric_walk(weights: Tensor) -> Tensor:
+    walk = row_normalised(weights)
+    return (walk + walk.T) / 2
+
+
+def uniform_laplacian(nodes: int) -> Tensor:
+    """U: of the complete graph with weights 1/(n−1)."""
+    complete = torch.full((nodes, nodes), 1 / (nodes - 1), dtype=torch.float64).fill_diagonal_(0)
+    return laplacian(complete, normalization="unnormalized")
+
+
+def eigenvectors(weights: Tensor, count: int) -> Tensor:
+    """(n, count) the bottom eigenvectors of L but the constant one."""
+    return spectral_embedding(symmetric_walk(weights), count, normalization="unnormalized")
+
+
+def learned(graph: PlantedGraph, kernel: Kernel, *, steps: int, seed: int) -> Tensor:
+    """Free embeddings (n, 8) on the sphere that minimise H with ``kernel``, from a random start."""
+    generator = torch.Generator().manual_seed(seed)
+    start = torch.randn(len(graph.weights), WIDTH, generator=generator, dtype=torch.float64)
+    coupling, target = Coupling(kernel), from_graph(graph.weights)
+    return normalize(minimised(lambda rows: coupling(rows, target=target), normalize(start, dim=1), steps=steps), dim=1)
+
+
+def run(settings: LabSettings) -> Outcome:
+    if settings.is_quick:
+        mixings, seeds, steps, names = [0.0, 0.3], 2, 30, list(KERNELS)[:3]
+    else:
+        mixings, seeds, steps, names = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6], 5, 80, list(KERNELS)
+    first = 1000 * settings.seed
+    found: dict[tuple[str, float], dict[str, list[float]]] = {}
+    for mixing in mixings:
+        for seed in range(first, first + seeds):
+            graph = planted_graph(blocks=BLOCKS, size=SIZE, degree=DEGREE, mixing=mixing, seed=seed)
+            for name, values in _compare(graph, names, steps, seed).items():
+                place = found.setdefault((name, mixing), {measure: [] for measure in MEASURES})
+                for measure, value in values.items():
+                    place[measure].append(value)
+    rows = [
+        Agreement(name, mixing, **{key: interval(values, within=MEASURES[key]) for key, values in measures.items()})
+        for (name, mixing), measures in found.items()
+    ]
+    graph = planted_graph(blocks=BLOCKS, size=SIZE, degree=DEGREE, mixing=0.1, seed=first)
+    descent = descend(graph, steps=60 if settings.is_quick else 700, seed=first)
+    threshold = detectable_mixing(blocks=BLOCKS, degree=DEGREE)
+    data = {
+        "nodes": BLOCKS * SIZE,
+        "degree": DEGREE,
+        "seeds": seeds,
+        "detectable_mixing": threshold,
+        "kernels": {name: repr(KERNELS[name]) for name in names},
+        "agreement": [asdict(row) for row in rows],
+        "descent": asdict(descent),
+    }
+    figures = {"": _figure(rows, threshold), "descent": _descent_figure(descent)}
+    return Outcome(data, figures, _lines(rows, descent, mixings))
+
+
+def _compare(graph: PlantedGraph, names: list[str], steps: int, seed: int) -> dict[str, dict[str, float]]:
+    """Every kernel's embeddings, spectral clustering itself and random embeddings, against the eigenvectors."""
+    vectors = eigenvectors(graph.weights, BLOCKS - 1)
+    clusters = spectral_clustering(graph.weights, BLOCKS, seed=seed)
+    generator = torch.Generator().manual_seed(seed)
+    everyone = {name: learned(graph, KERNELS[name], steps=steps, seed=seed) for name in names}
+    everyone["random embeddings"] = torch.randn(len(vectors), WIDTH, generator=generator, dtype=torch.float64)
+    found = {}
+    for name, rows in everyone.items():
+        own = clusters_of(rows, BLOCKS, seed=seed)
+        found[name] = {
+            "with_spectral": rand_index(own, clusters),
+            "with_blocks": rand_index(own, graph.labels),
+            "angle": float(principal_angles(leading_directions(rows, BLOCKS - 1), vectors).max().rad2deg()),
+            "cka": linear_cka(rows, vectors),
+        }
+    found["spectral clustering"] = {
+        "with_spectral": 1.0,
+        "with_blocks": rand_index(clusters, graph.labels),
+        "angle": 0.0,
+        "cka": 1.0,
+    }
+    return found
+
+
+def descend(graph: PlantedGraph, *, steps: int, seed: int, start: float = 1e-9, temperature: float = 0.5) -> Descent:
+    """Plain gradient descent on H with the Gaussian kernel, off the sphere, in K − 1 dimensions from a tiny start."""
+    generator = torch.Generator().manual_seed(seed)
+    rows = start * torch.randn(len(graph.weights), BLOCKS - 1, generator=generator, dtype=torch.float64)
+    vectors = eigenvectors(graph.weights, BLOCKS - 1)
+    coupling = Coupling(Gaussian(temperature), normalize=False, reduction="sum")
+    target, found = from_graph(graph.weights), Descent([], [], [])
+    for step in range(steps + 1):
+        if step % 5 == 0:
+            centred = rows - rows.mean(dim=0)
+            found.step.append(step)
+            found.size.append(float(centred.square().sum(dim=1).mean().sqrt()))
+            found.angle.append(float(principal_angles(centred, vectors).max()))
+        rows = rows.requires_grad_()
+        (gradient,) = torch.autograd.grad(coupling(rows, target=target), rows)
+        rows = (rows - 0.1 * temperature * gradient).detach()
+    return found
+
+
+def _lines(rows: list[Agreement], descent: Descent, mixings: list[float]) -> list[str]:
+    closest = min(range(len(descent.angle)), key=lambda place: descent.angle[place])
+    lines = [
+        f"From a start of size {descent.size[0]:.0e} gradient descent turns to the eigenvectors: widest angle "
+        f"{descent.angle[0]:.2f} rad at first, {descent.angle[closest]:.1e} at size {descent.size[closest]:.1e} (step "
+        f"{descent.step[closest]}), {descent.angle[-1]:.2f} at the end, where the log-partition rules."
+    ]
+    for mixing in mixings:
+        here = [row for row in rows if row.mixing == mixing and row.kernel in KERNELS]
+        low, high = (pick(here, key=lambda row: row.with_spectral["mean"]) for pick in (min, max))
+        least, most = (pick(here, key=lambda row: row.cka["mean"]) for pick in (min, max))
+        itself = next(row for row in rows if row.mixing == mixing and row.kernel == "spectral clustering")
+        lines.append(
+            f"mixing {mixing:.1f}: ARI with spectral clustering from {written(low.with_spectral, 2)} ({low.kernel}) to "
+            f"{written(high.with_spectral, 2)} ({high.kernel}); CKA {least.cka['mean']:.2f} to {most.cka['mean']:.2f}; "
+            f"spectral clustering's own ARI with the blocks {itself.with_blocks['mean']:.2f}."
+        )
+    return lines
+
+
+def _figure(rows: list[Agreement], threshold: float) -> Figure:
+    figure, axes = panels(2, 2, width=5.6, height=3.9)
+    names = list(dict.fromkeys(row.kernel for row in rows))
+    titles = {
+        "with_spectral": "ARI with spectral clustering",
+        "with_blocks": "ARI with the planted blocks",
+        "angle": "widest principal angle, degrees",
+        "cka": "CKA with the spectral embedding",
+    }
+    styles = {
+        name: (colour, marker, "-") for name, colour, marker in zip(names, 2 * COLOURS, 2 * MARKERS, strict=False)
+    }
+    styles |= {"random embeddings": ("#999999", "", ":"), "spectral clustering": ("black", "", "--")}
+    styles |= {
+        name: (colour, marker, "-.") for name, (colour, marker, _) in list(styles.items())[8:9] if name in KERNELS
+    }
+    for axis, measure in zip(axes, MEASURES, strict=True):
+        for name in names:
+            mine = [row for row in rows if row.kernel == name]
+            x, values = [row.mixing for row in mine], [getattr(row, measure) for row in mine]
+            colour, marker, line = styles[name]
+            axis.plot(x, [v["mean"] for v in values], line, marker=marker, color=colour, label=name, linewidth=1.4)
+            if name == "Gaussian":
+                band(axis, x, [v["low"] for v in values], [v["high"] for v in values], colour)
+        axis.axvline(threshold, color="black", linewidth=0.8, linestyle=":")
+        axis.set(xlabel="mixing: share of edges that leave their block", ylabel=titles[measure])
+    axes[0].text(threshold, 0.02, " limit of\n detection", fontsize=9)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def _descent_figure(descent: Descent) -> Figure:
+    figure, (left, right) = panels(1, 2)
+    left.semilogy(descent.step, descent.angle, color=COLOURS[0])
+    left.set(xlabel="step of gradient descent", ylabel="widest angle to the eigenvectors, rad")
+    left.set_title("Exact early, only close at the end")
+    right.loglog(descent.size, descent.angle, color=COLOURS[1])
+    right.set(xlabel="size of the embeddings (rms)", ylabel="widest angle to the eigenvectors, rad")
+    right.set_title("It parts from them as it grows to size 1")
+    return figure
