@@ -47,9 +47,9 @@ def rand_index(first: Tensor, second: Tensor) -> float:
     return adjusted_rand_index(contingency(first, second))
 
 
-def written(found: Interval, digits: int) -> str:
-    """mean [low, high]"""
-    mean, low, high = (f"{found[key]:+.{digits}f}" for key in ("mean", "low", "high"))
+def written(found: Interval, digits: int, *, sign: str = "") -> str:
+    """mean [low, high]; ``sign="+"`` writes that of positive numbers too."""
+    mean, low, high = (f"{found[key]:{sign}.{digits}f}" for key in ("mean", "low", "high"))
     return f"{mean} [{low}, {high}]"
 
 

@@ -159,7 +159,7 @@ def _convergence_line(part: Convergence) -> str:
     size = next(size for size in part.of("apart") if size.batch == 256)
     return (
         f"{part.embeddings} embeddings of {part.objects} objects: over {part.batches} batches of 256 pairs InfoNCE is "
-        f"off H/n = {part.exact:.4f} by {written(size.bias, 5)}; c/(2B−1) "
+        f"off H/n = {part.exact:.4f} by {written(size.bias, 5, sign='+')}; c/(2B−1) "
         f"foretells {size.foretold:+.5f}; one batch spreads by {size.spread:.4f}. Copies of oneself among the "
         f"negatives move the limit by {part.limits[1] - part.limits[0]:+.4f}."
     )

@@ -3,8 +3,8 @@
 (P1), for a query with similarities ψ, its positive first: maximise the entropy H(α) over the simplex subject to
 ψ₁ ≤ Σ_i α_i ψ_i (Tan et al. 2023). Its Lagrangian with multiplier 1/τ has the maximum g(τ) = −log softmax₁(ψ/τ),
 InfoNCE: g(τ) ≥ (P1) for every τ > 0, with equality at the best τ. So InfoNCE at a fixed temperature is an upper bound,
-not (P1) itself. The slide's form τ·g(τ) is the same Lagrangian times τ: same α at a given τ, but its minimum over τ lies at
-τ → 0, where it is max ψ − ψ₁, so the best temperature is that of g.
+not (P1) itself. The slide's form τ·g(τ) is the same Lagrangian times τ: same α at a given τ, but its minimum over τ
+lies at τ → 0, where it is max ψ − ψ₁, so the best temperature is that of g.
 """
 
 from __future__ import annotations

@@ -1,0 +1,257 @@
+"""CLIP is spectral clustering of a bipartite graph: images on one side, texts on the other, pairs as edges.
+
+With unit embeddings Z = [image; text], P_IT the graph's rows normalised over texts and P_TI over images, the two
+cross-entropies that CLIP adds up equal (1/τ)·tr(ZᵀLZ) + Σ log-partition, L the Laplacian of the bipartite graph
+(A + Aᵀ)/2, A = [[0, P_IT], [P_TI, 0]]. That is exact. That its minimiser clusters as the eigenvectors do is measured
+here, on synthetic pairs: images of a few concepts, each with some captions from a shared stock, some of them wrong.
+
+With one caption of its own for every image the graph is a matching and has no clusters at all. What joins images are
+captions that they share, so more captions an image (as LaCLIP's rewrites give) make the concepts visible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from eigenview.errors import SettingError
+from eigenview.graph import Coupling, Kernel, from_graph
+from eigenview.graph.kernels import Cosine
+from eigenview.graph.laplacian import spectral_clustering, spectral_embedding
+from eigenview.lab.agreement import (
+    Interval,
+    clusters_of,
+    interval,
+    leading_directions,
+    principal_angles,
+    rand_index,
+    written,
+)
+from eigenview.lab.experiment import LabSettings, Outcome
+from eigenview.lab.figures import COLOURS, MARKERS, band, panels
+from eigenview.lab.planted import minimised
+from eigenview.lab.similarity import linear_cka
+from eigenview.losses import clip
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+CONCEPTS, WIDTH, TEMPERATURE = 4, 8, 0.3
+RANGES = {"with_spectral": (-1.0, 1.0), "with_concepts": (-1.0, 1.0), "spectral": (-1.0, 1.0), "cka": (0.0, 1.0)}
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """How often each image comes with each text."""
+
+    weights: Tensor  # (images, texts), no empty row or column, float64
+    image_concepts: Tensor  # (images,)
+    text_concepts: Tensor  # (texts,)
+
+    @property
+    def concepts(self) -> Tensor:
+        return torch.cat([self.image_concepts, self.text_concepts])
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of the synthetic pairs: means over seeds with 95% intervals."""
+
+    captions: int  # an image
+    mixing: float  # chance that a caption is of another concept
+    with_spectral: Interval  # ARI of CLIP's clusters with spectral clustering's
+    with_concepts: Interval  # ARI of CLIP's clusters with the concepts
+    spectral: Interval  # ARI of spectral clustering with the concepts
+    cka: Interval  # of the embeddings with the eigenvectors
+
+
+def synthetic_pairs(*, captions: int, mixing: float, seed: int, images: int = 30, stock: int = 30) -> Pairs:
+    """``images`` a concept, each with ``captions`` drawn from its concept's ``stock`` of texts, or another's.
+
+    Texts that no image drew are left out.
+    """
+    if captions < 1 or not 0 <= mixing <= 1:
+        raise SettingError(f"pairs need at least one caption an image and mixing in [0, 1]; got {captions}, {mixing}")
+    generator = torch.Generator().manual_seed(seed)
+    image_concepts = torch.arange(CONCEPTS).repeat_interleave(images)
+    shape = (len(image_concepts), captions)
+    away = torch.randint(1, CONCEPTS, shape, generator=generator)
+    is_wrong = torch.rand(shape, generator=generator) < mixing
+    concept = (image_concepts[:, None] + away * is_wrong) % CONCEPTS
+    text = concept * stock + torch.randint(stock, shape, generator=generator)
+    weights = torch.zeros(len(image_concepts), CONCEPTS * stock, dtype=torch.float64)
+    weights.scatter_add_(1, text, torch.ones(shape, dtype=torch.float64))
+    used = weights.sum(dim=0) > 0
+    return Pairs(weights[:, used], image_concepts, torch.arange(CONCEPTS).repeat_interleave(stock)[used])
+
+
+def bipartite_graph(weights: Tensor) -> Tensor:
+    """[[0, W], [Wᵀ, 0]]: images first, then texts."""
+    images, texts = weights.shape
+    top = torch.cat([weights.new_zeros(images, images), weights], dim=1)
+    return torch.cat([top, torch.cat([weights.T, weights.new_zeros(texts, texts)], dim=1)])
+
+
+def two_walks(weights: Tensor) -> Tensor:
+    """A = [[0, P_IT], [P_TI, 0]]: each image steps to one of its texts, each text to one of its images."""
+    graph = bipartite_graph(weights)
+    return graph / graph.sum(dim=1, keepdim=True)
+
+
+def clip_on_graph(image: Tensor, text: Tensor, weights: Tensor, *, kernel: Kernel | None = None) -> Tensor:
+    """CLIP over all pairs of the graph at once: ½·(mean over images + mean over texts) of the cross-entropy.
+
+    ``weights`` (images, texts); the identity gives :func:`eigenview.clip` itself. Cosine, unless a kernel is given.
+    """
+    coupling = Coupling(Cosine(TEMPERATURE) if kernel is None else kernel, partition="all")
+    forth = coupling(image, text, target=from_graph(weights))
+    return (forth + coupling(text, image, target=from_graph(weights.T.contiguous()))) / 2
+
+
+def learned(pairs: Pairs, *, steps: int, seed: int) -> Tensor:
+    """Free embeddings [image; text] on the sphere that minimise CLIP over the whole graph."""
+    images, texts = pairs.weights.shape
+    generator = torch.Generator().manual_seed(seed)
+    start = torch.randn(images + texts, WIDTH, generator=generator, dtype=torch.float64)
+
+    def objective(rows: Tensor) -> Tensor:
+        return clip_on_graph(rows[:images], rows[images:], pairs.weights)
+
+    return normalize(minimised(objective, normalize(start, dim=1), steps=steps), dim=1)
+
+
+def learned_from_batches(pairs: Pairs, *, steps: int, seed: int, batch: int = 64) -> Tensor:
+    """The same by :func:`eigenview.clip` on batches of drawn pairs and Adam, as CLIP is trained."""
+    images, texts = pairs.weights.shape
+    generator = torch.Generator().manual_seed(seed)
+    rows = torch.randn(images + texts, WIDTH, generator=generator, dtype=torch.float64).requires_grad_()
+    optimiser = torch.optim.Adam([rows], lr=0.05)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    for _ in range(steps):
+        drawn = torch.multinomial(pairs.weights.flatten(), batch, replacement=True, generator=generator)
+        loss = clip(rows[drawn // texts], rows[images + drawn % texts], temperature=TEMPERATURE)
+        optimiser.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimiser.step()
+        schedule.step()
+    return normalize(rows.detach(), dim=1)
+
+
+def run(settings: LabSettings) -> Outcome:
+    if settings.is_quick:
+        by_captions, by_mixing, seeds, steps = [1, 4], [0.1, 0.4], 2, 30
+    else:
+        by_captions, by_mixing, seeds, steps = [1, 2, 3, 4, 6, 8], [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6], 5, 100
+    numbers = range(1000 * settings.seed, 1000 * settings.seed + seeds)
+    rising = [measured(captions, 0.1, numbers, steps=steps) for captions in by_captions]
+    noisy = [measured(6, mixing, numbers, steps=steps) for mixing in by_mixing]
+    batches = from_batches(numbers, steps=200 if settings.is_quick else 3000)
+    example = synthetic_pairs(captions=6, mixing=0.1, seed=numbers[0])
+    embeddings = learned(example, steps=steps, seed=numbers[0])
+    data = {
+        "images": len(example.image_concepts),
+        "seeds": seeds,
+        "by_captions": [asdict(point) for point in rising],
+        "by_mixing": [asdict(point) for point in noisy],
+        "from_batches": batches,
+    }
+    figures = {"": _figure(rising, noisy), "embedding": _embedding_figure(example, embeddings)}
+    return Outcome(data, figures, _lines(rising, noisy, batches))
+
+
+def measured(captions: int, mixing: float, seeds: range, *, steps: int) -> Point:
+    found: dict[str, list[float]] = {key: [] for key in RANGES}
+    for seed in seeds:
+        pairs = synthetic_pairs(captions=captions, mixing=mixing, seed=seed)
+        rows = learned(pairs, steps=steps, seed=seed)
+        own, spectral = clusters_of(rows, CONCEPTS, seed=seed), co_clusters(pairs, seed=seed)
+        found["with_spectral"].append(rand_index(own, spectral))
+        found["with_concepts"].append(rand_index(own, pairs.concepts))
+        found["spectral"].append(rand_index(spectral, pairs.concepts))
+        found["cka"].append(linear_cka(rows, eigenvectors(pairs)))
+    return Point(captions, mixing, **{key: interval(values, within=RANGES[key]) for key, values in found.items()})
+
+
+def co_clusters(pairs: Pairs, *, seed: int) -> Tensor:
+    """Spectral clustering of the bipartite graph: images and texts together (Dhillon 2001)."""
+    return spectral_clustering(bipartite_graph(pairs.weights), CONCEPTS, seed=seed)
+
+
+def eigenvectors(pairs: Pairs) -> Tensor:
+    """The bottom K − 1 eigenvectors, but the constant, of the Laplacian inside CLIP."""
+    walk = two_walks(pairs.weights)
+    return spectral_embedding((walk + walk.T) / 2, CONCEPTS - 1, normalization="unnormalized")
+
+
+def from_batches(seeds: range, *, steps: int) -> dict[str, Interval]:
+    """CLIP on drawn batches, six captions an image, a tenth of them wrong: ARI and the angle to the eigenvectors."""
+    rand, angles = [], []
+    for seed in seeds:
+        pairs = synthetic_pairs(captions=6, mixing=0.1, seed=seed)
+        rows = learned_from_batches(pairs, steps=steps, seed=seed)
+        rand.append(rand_index(clusters_of(rows, CONCEPTS, seed=seed), co_clusters(pairs, seed=seed)))
+        widest = principal_angles(leading_directions(rows, CONCEPTS - 1), eigenvectors(pairs)).max()
+        angles.append(float(widest.rad2deg()))
+    return {"with_spectral": interval(rand, within=(-1, 1)), "angle_degrees": interval(angles, within=(0, 90))}
+
+
+def _lines(rising: list[Point], noisy: list[Point], batches: dict[str, Interval]) -> list[str]:
+    lines = [
+        f"{point.captions} captions an image, {point.mixing:.0%} wrong: ARI of CLIP with spectral clustering "
+        f"{written(point.with_spectral, 2)}, with the concepts {point.with_concepts['mean']:.2f} (spectral clustering "
+        f"{point.spectral['mean']:.2f}), CKA with the eigenvectors {point.cka['mean']:.2f}."
+        for point in [*rising, *noisy]
+    ]
+    lines.append(
+        f"By clip() on drawn batches of 64 pairs: ARI with spectral clustering {written(batches['with_spectral'], 2)}, "
+        f"widest angle to the eigenvectors {batches['angle_degrees']['mean']:.0f} degrees."
+    )
+    return lines
+
+
+def _figure(rising: list[Point], noisy: list[Point]) -> Figure:
+    figure, axes = panels(1, 2, width=5.4, height=4.2)
+    names = {
+        "with_spectral": "CLIP with spectral clustering (ARI)",
+        "with_concepts": "CLIP with the concepts (ARI)",
+        "spectral": "spectral clustering with the concepts (ARI)",
+        "cka": "CLIP with the eigenvectors (CKA)",
+    }
+    parts = (
+        (axes[0], rising, [point.captions for point in rising], "captions an image (a tenth of them wrong)"),
+        (axes[1], noisy, [point.mixing for point in noisy], "share of wrong captions (six an image)"),
+    )
+    for axis, points, x, label in parts:
+        for key, colour, marker in zip(names, COLOURS, MARKERS, strict=False):
+            values: list[Interval] = [getattr(point, key) for point in points]
+            axis.plot(x, [value["mean"] for value in values], marker=marker, color=colour, label=names[key])
+            band(axis, x, [value["low"] for value in values], [value["high"] for value in values], colour)
+        axis.set(xlabel=label, ylabel="agreement", ylim=(-0.05, 1.05))
+    axes[0].set_title("Shared captions make the clusters")
+    axes[1].set_title("Wrong captions undo them")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+    return figure
+
+
+def _embedding_figure(pairs: Pairs, rows: Tensor) -> Figure:
+    """Two leading directions of CLIP beside two eigenvectors; images as dots, texts as crosses."""
+    figure, axes = panels(1, 2, width=4.8, height=4.4)
+    images = len(pairs.image_concepts)
+    plots = ((axes[0], eigenvectors(pairs), "Bottom eigenvectors"), (axes[1], _leading(rows), "CLIP's embeddings"))
+    for axis, points, title in plots:
+        for concept in range(CONCEPTS):
+            for part, marker, name in ((slice(0, images), "o", "images"), (slice(images, None), "x", "texts")):
+                chosen = points[part][pairs.concepts[part] == concept]
+                label = f"concept {concept + 1}, {name}"
+                axis.plot(chosen[:, 0], chosen[:, 1], marker, color=COLOURS[concept], label=label, alpha=0.8)
+        axis.set(xlabel="first direction", ylabel="second direction", title=title)
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    return figure
+
+
+def _leading(rows: Tensor) -> Tensor:
+    return leading_directions(rows, 2)
