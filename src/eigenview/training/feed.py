@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import torch
 from eigenview.data import (
     BatchSource,
     Item,
+    LazyImage,
     Loader,
     LoaderState,
     Source,
     StreamLoader,
     StreamSource,
     StreamState,
+    UnreadableImage,
     decoded,
     open_source,
 )
@@ -99,6 +102,11 @@ class Feed:
     def is_at_start_of_epoch(self) -> bool:
         return self.loader.state().step == 0
 
+    @property
+    def batches_left(self) -> int:
+        """Of the epoch under way."""
+        return len(self) - self.loader.state().step
+
     def state(self) -> dict[str, int]:
         return asdict(self.loader.state())
 
@@ -147,18 +155,22 @@ def open_for_training(spec: str) -> AnySource:
 
 def first_shape(source: AnySource) -> Shape:
     """Height, width and channels of the first image that can be read."""
-    if isinstance(source, StreamSource):
-        items = source.items(Share(seed=0, epoch=0), shuffle=False)
-        readable = (item.image for item in items if isinstance(item, Item))
-    else:
-        readable = (source.image(index) for index in range(len(source)))
-    for image in readable:
+    for image in _images(source):
         try:
-            height, width, channels = image.pixels().shape
-        except DataError:
+            height, width, channels = image().pixels().shape
+        except UnreadableImage:
             continue
         return height, width, channels
     raise DataError("none of the images can be read; `eigenview data check` says why")
+
+
+def _images(source: AnySource) -> Iterator[Callable[[], LazyImage]]:
+    if not isinstance(source, StreamSource):
+        yield from (partial(source.image, index) for index in range(len(source)))
+        return
+    for item in source.items(Share(seed=0, epoch=0), shuffle=False):
+        if isinstance(item, Item):
+            yield partial(getattr, item, "image")
 
 
 def recipe_for(settings: ViewSettings, source: AnySource) -> Recipe:

@@ -169,7 +169,7 @@ class _Trainer:
                     raise KeyboardInterrupt
                 if self._is_done():
                     break
-        else:
+        if self.feed.batches_left < self.config.accumulate:
             self.progress.epoch += 1
             self.feed.loader.set_epoch(self.progress.epoch)
         self._end_epoch()
