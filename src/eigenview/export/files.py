@@ -24,8 +24,9 @@ def replacing(path: Path) -> Iterator[Path]:
             os.fsync(written.fileno())
         beside.replace(path)
     except OSError as error:
-        what = f"cannot write {path}: {error.strerror or error}"
-        raise DataError(f"{what}; choose another place, or make room there") from None
+        is_inside_a_file = isinstance(error, (FileExistsError, NotADirectoryError))
+        why = "a file is in the place of its folder" if is_inside_a_file else error.strerror or error
+        raise DataError(f"cannot write {path}: {why}; choose another place, or make room there") from None
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)

@@ -21,7 +21,7 @@ from eigenview.search.identity import source_identity
 from eigenview.search.makers import AnyRun, Maker, maker_of
 from eigenview.search.parts import Parts, Piece, joined_piece
 from eigenview.search.processes import started_processes
-from eigenview.search.reading import PART_ITEMS, Reader
+from eigenview.search.reading import Reader
 from eigenview.search.stored import DEFAULT_NAMES, stored_about
 from eigenview.search.writing import check_suffix, write_embeddings
 from eigenview.views import CentreView
@@ -63,6 +63,7 @@ def embed(
     Finished parts are kept in ``OUT.parts`` until all are joined: the same call goes on after a kill, on any number of
     processes, and ``resumes=False`` begins anew. Parts of another encoder, layer, view or source are refused. A
     finished ``out`` of the same settings is left as it is; another one is replaced, and only when the new one is whole.
+    Streams (shards) are ordered by name within each shard, or within every 8,192 images of a longer one.
 
     Several processes (``group``, or those that torchrun started) share the parts, and the first one joins them; all
     must see the same files. Memory: one part of 8,192 vectors for each process. Sources are told apart by their names,
@@ -77,7 +78,7 @@ def embed(
         count = 0 if isinstance(opened, BatchSource) else worker_count(workers, processes=world_size(processes))
         work = _Work(
             maker=maker,
-            reader=Reader(opened, maker.view, batch_size, count),
+            reader=Reader(opened, maker.view, maker.encoder.channels, batch_size, count),
             spec=anchored(source) if isinstance(source, (str, Path)) else None,
             out=place,
             group=processes,
@@ -155,7 +156,7 @@ class _Work:
                 done += (len(reading.index) + len(reading.unreadable)) * world_size(self.group)
                 if progress is not None:
                     progress(done if total is None else min(done, total), total)
-                if is_stream and held >= PART_ITEMS:  # a long shard
+                if is_stream and held >= self.reader.part_items:  # a long shard
                     self.parts.write(part, place, joined_piece(rows, by_name=is_stream), is_last=False)
                     rows, place, held = [], place + 1, 0
             self.parts.write(part, place, joined_piece(rows, by_name=is_stream), is_last=True)

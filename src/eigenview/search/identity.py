@@ -10,7 +10,7 @@ import numpy as np
 from eigenview.data import Source, subset
 from eigenview.data.files import FilesSource
 from eigenview.evaluation.identity import DIGITS, images_identity
-from eigenview.search.reading import PART_ITEMS, Reader
+from eigenview.search.reading import Reader
 
 SAMPLED = 64  # images whose content is hashed
 
@@ -18,7 +18,7 @@ SAMPLED = 64  # images whose content is hashed
 def source_identity(reader: Reader) -> str:
     """Names, labels, numbers of bytes and times of change where images or shards are files; of others a sample."""
     source = reader.source
-    digest = hashlib.sha256(f"{reader.parts} {PART_ITEMS}\n".encode())
+    digest = hashlib.sha256(f"{reader.parts} {reader.part_items}\n".encode())
     if not isinstance(source, Source):
         shards = [str(shard) for shard in getattr(source, "shards", ())]
         digest.update("\n".join([*map(_facts, shards), source.describe().kind]).encode("utf-8", "backslashreplace"))

@@ -182,7 +182,7 @@ def embed_files(
     _check_same_encoder(maker, stored)
     source = _pictures(files, maker.encoder.channels)
     vectors = []
-    for reading in Reader(source, maker.view, 64, 0).read(0):
+    for reading in Reader(source, maker.view, maker.encoder.channels, 64, 0).read(0):
         if reading.unreadable:
             failure = reading.unreadable[0]
             raise DataError(f"{failure.name} cannot be read: {failure.reason}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -12,14 +12,27 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eigenview.data import BatchSource, Failure, Item, LazyImage, Loader, Source, SourceInfo, StreamLoader, StreamSource
+from eigenview.data import (
+    Batch,
+    BatchSource,
+    Failure,
+    Item,
+    LazyImage,
+    Loader,
+    Source,
+    SourceInfo,
+    StreamLoader,
+    StreamSource,
+    UnreadableImage,
+    subset,
+)
 from eigenview.data.decode import printable
 from eigenview.data.files import FilesSource
-from eigenview.data.source import NO_LABEL, Share, subset
+from eigenview.data.source import NO_LABEL, Share, Subset
 from eigenview.views import CentreView
 
 PART_ITEMS = 8192  # images of one part; what a kill may lose
-LONGEST_NAME = 4096  # bytes: the longest path that Linux takes
+LONGEST_NAME, LONGEST_REASON = 4096, 512  # bytes; Linux takes no longer path
 
 AnySource = Source | StreamSource
 Pixels = npt.NDArray[np.uint8]
@@ -42,8 +55,13 @@ class Reader:
 
     source: AnySource
     view: CentreView
+    channels: int  # of the encoder
     batch_size: int
     workers: int
+
+    @property
+    def part_items(self) -> int:
+        return PART_ITEMS
 
     @property
     def parts(self) -> int:
@@ -59,71 +77,102 @@ class Reader:
 
     def read(self, part: int) -> Iterator[Reading]:
         """The readable images of a part, each once."""
-        return self._indexed(self.source, part) if isinstance(self.source, Source) else self._streamed(part)
+        if isinstance(self.source, Source):
+            return self._indexed(self.source, part)
+        return self._streamed(self.source, part)
 
     def _indexed(self, source: Source, part: int) -> Iterator[Reading]:
         start = part * PART_ITEMS
         numbers = np.arange(start, min(start + PART_ITEMS, len(source)))
-        decodes = not isinstance(source, BatchSource)
+        is_ready = isinstance(source, BatchSource)  # nothing to decode, so nothing to fail
         loader = Loader(
-            subset(source, numbers),
+            subset(source, numbers) if is_ready else _Forgiving(source, numbers),
             batch_size=min(self.batch_size, len(numbers)),
             seed=0,
-            prepare=_NamedCrop(self.view) if decodes else None,
-            workers=self.workers if decodes else 0,
+            prepare=None if is_ready else _NamedCrop(self.view, self.channels),
+            workers=0 if is_ready else self.workers,
             shuffle=False,
             drop_last=False,
-            unreadable="skip",
         )
         for batch in loader:
-            if len(batch) == 0:
-                yield self._nothing(batch.unreadable)
-                continue
-            index = batch.index + start
-            if decodes:
-                crops, names = batch.views
-                images, known = self.view.finish([crops]), [_name(row) for row in names]
+            found = replace(batch, index=batch.index + start)
+            if is_ready:
+                names = tuple(source.image(int(one)).name for one in found.index)
+                labels = _labels(batch.label, len(batch))
+                yield Reading(self.view(batch.views[0]), found.index, labels, names, ())
             else:
-                images, known = self.view(batch.views[0]), [source.image(int(one)).name for one in index]
-            paths = tuple(_path(source, int(one), name) for one, name in zip(index, known, strict=True))
-            yield Reading(images, index, _labels(batch.label, len(index)), paths, batch.unreadable)
+                yield self._sorted_out(found, source)
 
-    def _streamed(self, part: int) -> Iterator[Reading]:
-        assert isinstance(self.source, StreamSource)
+    def _streamed(self, source: StreamSource, part: int) -> Iterator[Reading]:
         loader = StreamLoader(
-            _OneShare(self.source, part, self.parts),
+            _OneShare(source, part, self.parts),
             batch_size=self.batch_size,
             seed=0,
-            prepare=_NamedCrop(self.view),
+            prepare=_NamedCrop(self.view, self.channels),
             workers=self.workers,
             shuffle=False,
             drop_last=False,
         )
         for batch in loader:
-            crops, names = batch.views
-            first = torch.from_numpy(np.unique(batch.index.numpy(), return_index=True)[1]).sort().values
-            known = tuple(_name(row) for row in names[first])  # others stand in for unreadable ones
-            labels = _labels(batch.label, len(batch))[first]
-            yield Reading(self.view.finish([crops[first]]), batch.index[first], labels, known, batch.unreadable)
-        # those of batches in which nothing could be read, too
-        yield self._nothing(tuple(Failure(name, reason) for name, reason in loader.unreadable.items()))
+            yield self._sorted_out(batch, None)
 
-    def _nothing(self, unreadable: tuple[Failure, ...]) -> Reading:
-        empty = torch.empty(0, dtype=torch.long)
-        return Reading(torch.empty(0, 1, self.view.size, self.view.size), empty, empty, (), unreadable)
+    def _sorted_out(self, batch: Batch, source: Source | None) -> Reading:
+        """The rows that could be read, and the names of the others."""
+        crops, names, reasons = batch.views
+        known = [(_text(name), _text(reason)) for name, reason in zip(names, reasons, strict=True)]
+        good = [row for row, (_, reason) in enumerate(known) if not reason]
+        paths = tuple(_path(source, int(batch.index[row]), known[row][0]) for row in good)
+        unreadable = tuple(Failure(name, reason) for name, reason in known if reason)
+        images = self.view.finish([crops[good]]) if good else torch.empty(0, *crops.shape[1:])
+        return Reading(images, batch.index[good], _labels(batch.label, len(batch))[good], paths, unreadable)
 
 
 class _NamedCrop:
-    """The central crop of an image, and the image's name as a second view: so it comes along from the worker."""
+    """The central crop of an image, and as further views its name and why it cannot be read, if so.
 
-    def __init__(self, view: CentreView) -> None:
-        self.view = view
+    Nothing is lost on the way from a worker, and no other image stands in for one that cannot be read.
+    """
 
-    def __call__(self, image: LazyImage, epoch: int, index: int) -> tuple[Pixels, Pixels]:
-        name = np.zeros((1, LONGEST_NAME, 1), dtype=np.uint8)
-        letters = image.name.encode("utf-8", "backslashreplace")[:LONGEST_NAME]
-        name[0, : len(letters), 0] = np.frombuffer(letters, dtype=np.uint8)
-        return (*self.view.prepare(image, epoch, index), name)
+    def __init__(self, view: CentreView, channels: int) -> None:
+        self.view, self.channels = view, channels
+
+    def __call__(self, image: LazyImage, epoch: int, index: int) -> tuple[Pixels, Pixels, Pixels]:
+        reason = ""
+        try:
+            crop = self.view.prepare(image, epoch, index)[0]
+        except UnreadableImage as error:
+            reason = error.reason or "unknown"
+            crop = np.zeros((self.view.size, self.view.size, self.channels), dtype=np.uint8)
+        return crop, _letters(image.name, LONGEST_NAME), _letters(reason, LONGEST_REASON)
+
+
+@dataclass(frozen=True)
+class _Unreadable:
+    """In the place of an image that cannot be opened: says so only when its pixels are asked for."""
+
+    error: UnreadableImage
+    size: tuple[int, int] = (1, 1)
+    mode: str = "unreadable"
+
+    @property
+    def name(self) -> str:
+        return self.error.name
+
+    def pixels(self, reduce: int = 1) -> Pixels:
+        raise self.error
+
+    def digest(self) -> bytes:
+        raise self.error
+
+
+class _Forgiving(Subset):
+    """Some items of a source; what cannot be opened keeps its place."""
+
+    def image(self, index: int) -> LazyImage:
+        try:
+            return super().image(index)
+        except UnreadableImage as error:
+            return _Unreadable(error)
 
 
 @dataclass(frozen=True)
@@ -140,17 +189,26 @@ class _OneShare:
 
     def items(self, share: Share, *, shuffle: bool) -> Iterator[Item | Exception]:
         everything = self.source.items(Share(0, 0, self.number, self.shares), shuffle=False)
-        return islice(everything, share.number, None, share.readers)
+        for item in islice(everything, share.number, None, share.readers):
+            yield Item(0, _Unreadable(item)) if isinstance(item, UnreadableImage) else item
 
     def describe(self) -> SourceInfo:
         return self.source.describe()
 
 
-def _name(row: Tensor) -> str:
-    return bytes(row.flatten().numpy()).rstrip(b"\0").decode("utf-8", "replace")
+def _letters(text: str, most: int) -> Pixels:
+    """Text as an image of one line."""
+    line = np.zeros((1, most, 1), dtype=np.uint8)
+    letters = text.encode("utf-8", "backslashreplace")[:most]
+    line[0, : len(letters), 0] = np.frombuffer(letters, dtype=np.uint8)
+    return line
 
 
-def _path(source: Source, index: int, name: str) -> str:
+def _text(line: Tensor) -> str:
+    return bytes(line.flatten().numpy()).rstrip(b"\0").decode("utf-8", "replace")
+
+
+def _path(source: Source | None, index: int, name: str) -> str:
     """Where the image's file is, if it has one of its own; otherwise its name."""
     if not isinstance(source, FilesSource):
         return name

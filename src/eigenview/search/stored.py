@@ -86,9 +86,7 @@ def open_embeddings(path: str | Path) -> Embeddings:
             check_features(found.vectors[start : start + CHECKED_ROWS], "vectors")
         except DataError as error:
             where = f" (counted from row {start})" if start else ""
-            raise DataError(
-                f"{printable(place)}: {error}{where}; make it anew from images that the run can see"
-            ) from None
+            raise DataError(f"{printable(place)}: {error}{where}; make the file anew") from None
     return found
 
 
