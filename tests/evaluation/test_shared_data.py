@@ -1,15 +1,38 @@
-"""Real images, where they are: a figure that everyone knows."""
+"""Real images, where they are: a figure that everyone knows, and the references' answers on real features.
+
+Features are those of a run in EIGENVIEW_RUN if it is set, otherwise of an untrained encoder, on CIFAR-10.
+"""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import pytest
 import torch
+from sklearn import metrics
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from torch import Tensor
 
-from eigenview.data import decoded, open_source
-from eigenview.evaluation import DepthProtocol, RawPixels, extract, knn_predict, predict_depth
+from eigenview.data import decoded, open_source, subset
+from eigenview.evaluation import (
+    DepthProtocol,
+    RawPixels,
+    adjusted_rand_index,
+    cluster,
+    contingency,
+    extract,
+    fit_logistic,
+    fold_scores,
+    knn_predict,
+    normalised_mutual_information,
+    open_run,
+    predict_depth,
+    read_folds,
+)
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
 
@@ -37,3 +60,90 @@ def test_depth_of_real_rooms_is_better_than_its_mean():
     protocol = DepthProtocol(layer="conv3", border=4, output=32, epochs=10)
     found = predict_depth(build_encoder("small"), train, test, protocol=protocol)
     assert found.errors.mean() < found.mean_errors.mean()
+
+
+class Parts(NamedTuple):
+    train: Tensor
+    train_labels: Tensor
+    test: Tensor
+    test_labels: Tensor
+
+
+@pytest.fixture(scope="module")
+def parts() -> Parts:
+    """Standardised features in float64 of 6,000 training and 2,000 test images."""
+    sources = [
+        subset(open_source(SHARED / "cifar10" / f"{part}.parquet"), np.arange(count))
+        for part, count in (("train", 6000), ("test", 2000))
+    ]
+    torch.manual_seed(0)
+    encoder, view = build_encoder("small"), CentreView(32, 32)
+    if folder := os.environ.get("EIGENVIEW_RUN"):
+        run = open_run(folder, sources[0])
+        encoder, view = run.encoder, run.view
+    train, test = (extract(encoder, source, view=view) for source in sources)
+    rows, mean, deviation = train["pooled"], train["pooled"].mean(dim=0), train["pooled"].std(dim=0)
+    scale = torch.where(deviation > 0, deviation, torch.inf)
+    before, after = (((part - mean) / scale).double() for part in (rows, test["pooled"]))
+    return Parts(before, train.labelled, after, test.labelled)
+
+
+@pytest.mark.slow
+@needs_data
+@pytest.mark.parametrize("metric", ["cosine", "euclidean"])
+def test_neighbours_of_real_features_are_scikit_learns(parts, metric):
+    """Every class is the same for k = 1; votes that tie may fall differently: at least 99.9 % for larger k."""
+    found = knn_predict(parts.train, parts.train_labels, parts.test, k=(1, 5, 20, 200), metric=metric)
+    for k, predicted in found.items():
+        reference = KNeighborsClassifier(k, metric=metric, algorithm="brute")
+        theirs = reference.fit(parts.train.numpy(), parts.train_labels.numpy()).predict(parts.test.numpy())
+        agreement = (predicted.numpy() == theirs).mean()
+        assert agreement == 1 if k == 1 else agreement >= 0.999
+
+
+@pytest.mark.slow
+@needs_data
+@pytest.mark.parametrize("c", [1e-3, 0.1, 1.0])
+def test_a_linear_probe_of_real_features_is_scikit_learns_optimum(parts, c):
+    """In float64: objectives to 1e-9 of their value, probabilities to 1e-3, all classes equal but rows at a tie."""
+    ours = fit_logistic(parts.train, parts.train_labels, inverse_penalty=c)
+    theirs = LogisticRegression(C=c, tol=1e-8, max_iter=20_000).fit(parts.train.numpy(), parts.train_labels.numpy())
+    wanted = torch.from_numpy(theirs.predict_proba(parts.test.numpy()))
+    found = ours.logits(parts.test).softmax(dim=1)
+    assert torch.allclose(found, wanted, atol=1e-3)
+    assert (found.argmax(dim=1) == wanted.argmax(dim=1)).double().mean() >= 0.9995
+    weight, bias = torch.from_numpy(theirs.coef_), torch.from_numpy(theirs.intercept_)
+    assert torch.allclose(ours.weight, weight, atol=2e-3 * float(weight.abs().max()))
+    reached = [penalised(parts, w, b, c) for w, b in ((ours.weight, ours.bias), (weight, bias))]
+    assert reached[0] == pytest.approx(reached[1], rel=1e-8)
+
+
+def penalised(parts: Parts, weight: Tensor, bias: Tensor, c: float) -> float:
+    logits = parts.train @ weight.T + bias
+    loss = torch.nn.functional.cross_entropy(logits, parts.train_labels, reduction="sum")
+    return float(loss + weight.square().sum() / (2 * c))
+
+
+@pytest.mark.slow
+@needs_data
+@pytest.mark.parametrize("method", ["kmeans", "spectral"])
+def test_scores_of_real_clusters_are_scikit_learns_and_torchmetrics(parts, method):
+    clustering = pytest.importorskip("torchmetrics.functional.clustering")
+    found = cluster(parts.test, 10, method=method)
+    labels, counted = parts.test_labels, contingency(found, parts.test_labels)
+    shared, agreed = normalised_mutual_information(counted), adjusted_rand_index(counted)
+    assert shared == pytest.approx(metrics.normalized_mutual_info_score(labels, found), abs=1e-9)
+    assert agreed == pytest.approx(metrics.adjusted_rand_score(labels, found), abs=1e-9)
+    assert shared == pytest.approx(float(clustering.normalized_mutual_info_score(found, labels)), abs=1e-5)  # float32
+    assert agreed == pytest.approx(float(clustering.adjusted_rand_score(found, labels)), abs=1e-5)
+
+
+@pytest.mark.slow
+@needs_data
+def test_stl10_is_measured_on_its_official_folds():
+    """Ten folds of 1,000 images; colour alone puts raw pixels far above chance, and far below any trained encoder."""
+    table = SHARED / "stl10_64" / "train.parquet"
+    folds = read_folds(table)
+    assert [len(fold) for fold in folds] == [1000] * 10
+    score = fold_scores(RawPixels(16), decoded(open_source(table)), folds, view=CentreView(16, 16), protocols=["knn"])
+    assert all(0.2 < one.value < 0.4 for one in score)
