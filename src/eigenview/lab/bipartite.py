@@ -149,7 +149,7 @@ def run(settings: LabSettings) -> Outcome:
     numbers = range(1000 * settings.seed, 1000 * settings.seed + seeds)
     rising = [measured(captions, 0.1, numbers, steps=steps) for captions in by_captions]
     noisy = [measured(6, mixing, numbers, steps=steps) for mixing in by_mixing]
-    batches = from_batches(numbers, steps=200 if settings.is_quick else 3000)
+    batches = from_batches(numbers, steps=200 if settings.is_quick else 1000)
     example = synthetic_pairs(captions=6, mixing=0.1, seed=numbers[0])
     embeddings = learned(example, steps=steps, seed=numbers[0])
     data = {

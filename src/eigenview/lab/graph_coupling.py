@@ -107,7 +107,7 @@ def convergence_of(settings: LabSettings, *, is_trained: bool) -> Convergence:
         coupling = Coupling(Gaussian(TEMPERATURE))
         rows = normalize(minimised(lambda z: coupling(z, target=from_graph(pairs)), rows), dim=1)
     population = Population(pairs, rows, Gaussian(TEMPERATURE))
-    batches, largest = (60, 8) if settings.is_quick else (1000, 14)
+    batches, largest = (60, 8) if settings.is_quick else (600, 14)
     sizes = [
         measured(population, 2**power, copies, batches=batches, generator=generator)
         for power in range(2, largest + 1)

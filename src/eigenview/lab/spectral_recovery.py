@@ -90,18 +90,16 @@ def minimiser(pairs: Tensor, dimensions: int, *, seed: int = 0, steps: int = 200
 
 
 def _newton_step(scaled: Tensor, adjacency: Tensor) -> Tensor:
-    """One step on ‖Ā − FFᵀ‖². Rotations of F change nothing, so the Hessian is singular there: least squares."""
-    shape = scaled.shape
+    """One step on ¼‖Ā − FFᵀ‖², of gradient (FFᵀ − Ā)F.
 
-    def objective(flat: Tensor) -> Tensor:
-        rows = flat.view(shape)
-        return (adjacency - rows @ rows.T).square().sum()
-
-    flat = scaled.flatten()
-    gradient = torch.func.grad(objective)(flat)
-    hessian = torch.func.hessian(objective)(flat)
-    step: Tensor = torch.linalg.lstsq(hessian, gradient[:, None], rcond=1e-9, driver="gelsd").solution[:, 0]
-    return (flat - step).view(shape)
+    Rotations of F change nothing, so the Hessian is singular along them: least squares leaves them out.
+    """
+    rest = scaled @ scaled.T - adjacency
+    every = torch.eye(scaled.numel(), dtype=scaled.dtype).view(-1, *scaled.shape)  # each direction E of F in turn
+    change = every @ scaled.T @ scaled + scaled @ every.transpose(1, 2) @ scaled + rest @ every
+    hessian, gradient = change.flatten(1).T, (rest @ scaled).flatten()
+    step: Tensor = torch.linalg.lstsq(hessian, gradient[:, None], rcond=1e-9, driver="gelsd").solution
+    return scaled - step.view_as(scaled)
 
 
 def recovery(embeddings: Tensor, pairs: Tensor) -> Recovery:

@@ -109,7 +109,7 @@ class Temperatures:
 
 def run(settings: LabSettings) -> Outcome:
     solutions = solve_random(40 if settings.is_quick else 400, candidates=12, seed=settings.seed)
-    items, steps = (60, 10) if settings.is_quick else (600, 400)
+    items, steps = (60, 10) if settings.is_quick else (300, 400)
     digits = shifted_digits(items)
     trained = [follow(digits, at, steps=steps, seed=settings.seed) for at in TEMPERATURES]
     example = torch.tensor([0.55, 0.9, 0.6, 0.4, 0.3, 0.1, -0.2, -0.5], dtype=torch.float64)
