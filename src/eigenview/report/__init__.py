@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from eigenview.diagnostics import diagnose
 from eigenview.errors import DataError, EigenviewError, SettingError
-from eigenview.report.page import page
+from eigenview.report.page import build_page
 from eigenview.report.run_files import RunFiles, number, read_run
-from eigenview.report.structure import structure
+from eigenview.report.structure import structure_of
 
 __all__ = ["write_report"]
 
@@ -28,8 +29,8 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
     if isinstance(runs, str | Path) or not runs:
         raise SettingError("a report needs a list of at least one run directory")
     opened = [read_run(folder) for folder in runs]
-    structures = {place: structure(run.sample) for place, run in enumerate(opened) if run.sample is not None}
-    text = page([_diagnosed(run) for run in opened], structures)
+    structures = {place: structure_of(run.sample) for place, run in enumerate(opened) if run.sample is not None}
+    text = build_page([_diagnosed(run) for run in opened], structures)
     file = _place(opened[0].folder if out is None else Path(out), comparing=len(opened) > 1)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:
@@ -37,7 +38,8 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
         beside.write_text(text, encoding="utf-8")
         beside.replace(file)
     except OSError as error:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink()
         raise DataError(f"cannot write the report to {file}: {error.strerror or error}; choose another place") from None
     return file
 

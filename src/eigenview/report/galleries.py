@@ -146,16 +146,17 @@ def duplicate_pairs(sample: Sample, found: Structure) -> Html:
 
 
 def view_table(sample: Sample) -> Html | None:
-    """Each row an image and its views."""
+    """Each group an image and its views."""
     if sample.views is None:
         return None
     columns, rows = sample.views.columns, sample.views.rows
     titles = ["original", *(f"view {number}" for number in range(1, columns))]
-    cells = []
+    groups = []
     for row in range(rows):
-        for column in range(columns):
-            said = f"image {row + 1}, {titles[column]}"
-            style = f"--column:{column};--row:{row}"
-            cells.append(element("span", class_="view", style=style, role="img", aria_label=said, title=said))
-    heads = [element("span", name, class_="note") for name in titles]
-    return element("div", *heads, *cells, class_="views", style=f"--across:{columns}")
+        cells = []
+        for column, name in enumerate(titles):
+            said, style = f"image {row + 1}, {name}", f"--column:{column};--row:{row}"
+            picture = element("span", class_="view", style=style, role="img", aria_label=said)
+            cells.append(element("span", picture, element("span", name, class_="note")))
+        groups.append(element("div", *cells, class_="view-row"))
+    return element("div", *groups, class_="views", style=f"--across:{columns}")

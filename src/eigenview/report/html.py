@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from html import escape
+from unicodedata import category
 
 VOID = frozenset({"br", "hr", "img", "input", "meta", "wbr"})
 
@@ -28,7 +29,7 @@ def element(tag: str, *children: Child, **attributes: str | int | bool | None) -
         if value is True:
             written.append(f" {_attribute(name)}")
         elif value is not None and value is not False:
-            written.append(f' {_attribute(name)}="{escape(str(value))}"')
+            written.append(f' {_attribute(name)}="{_text(str(value))}"')
     start = f"<{tag}{''.join(written)}>"
     return Html(start) if tag in VOID else Html(f"{start}{join(*children)}</{tag}>")
 
@@ -45,9 +46,14 @@ def script_json(value: object) -> Html:
 
 
 def _text(child: str | int) -> str:
-    """Escaped; control characters, which no browser shows, become visible ones."""
-    shown = "".join(one if one.isprintable() or one in "\n\t" else "\N{REPLACEMENT CHARACTER}" for one in str(child))
-    return escape(shown)
+    """Escaped; what browsers hide becomes visible: control characters, lone surrogates, marks that turn text round."""
+    return escape("".join("\N{REPLACEMENT CHARACTER}" if _is_hidden(one) else one for one in str(child)))
+
+
+def _is_hidden(character: str) -> bool:
+    if character in "\n\t":
+        return False
+    return category(character) in ("Cc", "Cs") or "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
 
 
 def _attribute(name: str) -> str:

@@ -18,7 +18,7 @@ from eigenview.report.structure import Structure
 SCRIPTS = ("theme.js", "charts.js", "map.js")
 
 
-def page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) -> str:
+def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) -> str:
     """The whole document for one run, or a comparison of several.
 
     Scripts run only if their hash is in the page's own policy, which allows no request at all: text that slipped past

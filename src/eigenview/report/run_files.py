@@ -65,7 +65,7 @@ def read_run(folder: str | Path) -> RunFiles:
         file = folder / "diagnosis.json"
         diagnosis = Diagnosis.from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
     except (EigenviewError, OSError, ValueError) as error:
-        problems.append(f"diagnosis.json: {error}")
+        problems.append(f"diagnosis.json is of another version: {error!s:.120}…; diagnose the run again")
     return RunFiles(
         folder=folder,
         name=folder.resolve().name,

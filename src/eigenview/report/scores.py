@@ -71,7 +71,7 @@ def title(score: Score) -> str:
     """What was measured, in words a newcomer reads."""
     name, _, setting = score.name.partition(" k=")
     if name == "knn":
-        return f"{setting} nearest neighbour" + ("s vote" if setting != "1" else "")
+        return f"{setting} nearest neighbour" + ("s" if setting != "1" else "")
     if "labels a class" in score.name:
         return score.name.replace("1 labels", "1 label") if score.name.startswith("1 ") else score.name
     return WORDS.get(name, name[:1].upper() + name[1:])
@@ -79,7 +79,7 @@ def title(score: Score) -> str:
 
 def shown(value: float, metric: str) -> str:
     if is_share(metric):
-        return f"{100 * value:.1f} %"
+        return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
     return f"{value:.3f}".replace("-", MINUS)
 
 
@@ -117,7 +117,7 @@ def _card(measure: Measure) -> Html:
         "article",
         element("h3", title(own)),
         element("p", shown(own.value, own.metric), class_="figure"),
-        element("p", f"{own.metric}, 95 % interval {interval(own)}", class_="note"),
+        element("p", f"{own.metric}, 95\N{NO-BREAK SPACE}% interval {interval(own)}", class_="note"),
         element("div", *rows, class_="bars"),
         class_="card score",
     )

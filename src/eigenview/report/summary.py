@@ -44,7 +44,8 @@ def _gain(measure: Measure) -> str:
     own = measure.own
     name = title(own)
     name = name if name[:2].isupper() or name.startswith("k-") else name[:1].lower() + name[1:]
-    said = f"{_capital(own.metric)} by {name} is {shown(own.value, own.metric)} (95 % interval {interval(own)})"
+    value = f"{shown(own.value, own.metric)} (95\N{NO-BREAK SPACE}% interval {interval(own)})"
+    said = f"{_capital(own.metric)} by {name} is {value}"
     gaps = [_gap(-row.difference, row.score.metric, row.score.subject) for row in measure.rows[1:]]
     return f"{said}, {' and '.join(gaps)}." if gaps else f"{said}; no baseline was measured."
 

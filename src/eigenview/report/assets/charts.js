@@ -66,7 +66,7 @@
       const label = alone ? one.name : run.name;
       traces.push({ x: one.values.map((_, place) => place + 1), y: one.values, mode: "lines", name: safe(label), line: alone ? { color: number ? colour("soft") : colour("accent"), width: 2, dash: number ? "dash" : "solid" } : line(at), hovertemplate: "%{y:.3g}<extra>" + safe(label) + "</extra>" });
     }));
-    draw("spectrum", traces, layout(axis("rank"), axis("share of the largest", { type: "log", nticks: 5, exponentformat: "power" }), { showlegend: traces.length > 1, legend: { x: .98, y: .98, xanchor: "right", bgcolor: "rgba(0,0,0,0)", font: { size: 11 } } }));
+    draw("spectrum", traces, layout(axis("rank"), axis("share of the largest", { type: "log", dtick: 1, exponentformat: "power" }), { showlegend: traces.length > 1, legend: { x: .98, y: .98, xanchor: "right", bgcolor: "rgba(0,0,0,0)", font: { size: 11 } } }));
   };
 
   const laplacian = () => {

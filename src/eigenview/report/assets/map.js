@@ -13,6 +13,14 @@ if (eigenview.data.map) {
   const neighbours = unpack(map.neighbours, Uint32Array);
   const state = { projection: 0, colouring: 0, zoom: 1, x: .5, y: .5, hover: -1, picked: -1, hidden: new Set(), wanted: "" };
   const visible = new Uint8Array(map.count);
+  const extents = places.map((at) => {  // of each plane: the map fills the stage, whatever its shape
+    const low = [65535, 65535], high = [0, 0];
+    for (let one = 0; one < at.length; one += 1) {
+      low[one % 2] = Math.min(low[one % 2], at[one]);
+      high[one % 2] = Math.max(high[one % 2], at[one]);
+    }
+    return [0, 1].map((axis) => Math.max(.05, (high[axis] - low[axis]) / 65535));
+  });
   const radius = map.count > 8000 ? 2 : map.count > 2500 ? 2.6 : 3.4;
 
   const groupColour = (number) => (isDark() && onDark[number % 10]) || palette[number % 10];
@@ -55,7 +63,7 @@ if (eigenview.data.map) {
     if (canvas.width !== Math.round(width * ratio) || canvas.height !== Math.round(height * ratio)) {
       canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
     }
-    view = { width, height, scale: Math.min(width, height) * .94 * state.zoom };
+    view = { width, height, scale: Math.min((width - 40) / extents[state.projection][0], (height - 40) / extents[state.projection][1]) * state.zoom };
     pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, canvas.width, canvas.height);
     const of = groups[state.colouring], at = places[state.projection];

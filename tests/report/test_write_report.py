@@ -1,0 +1,146 @@
+"""The page as text: its sections, what it does where files are missing, what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation import compare, load_scores
+from eigenview.report import write_report
+from eigenview.report.facts import duration, flat, time_figures
+from eigenview.report.run_files import read_run
+from eigenview.report.scores import headline, measures, points
+from eigenview.report.summary import summarise
+from tests.report.example_run import write_run
+
+
+def read(file: Path) -> str:
+    """The page without its scripts and styles."""
+    text = file.read_text(encoding="utf-8")
+    return re.sub(r"<(script|style)\b.*?</\1>", "", text, flags=re.DOTALL)
+
+
+def test_a_full_run_has_every_section(tmp_path):
+    file = write_report([write_run(tmp_path / "run")])
+    assert file == tmp_path / "run" / "report.html"
+    found = re.findall(r'<section id="(\w+)"|<section.*? id="(\w+)"', read(file))
+    names = [one or other for one, other in found]
+    assert names == "top diagnosis curves geometry map neighbours clusters views duplicates confusion settings".split()
+
+
+def test_the_top_says_verdict_score_interval_and_gain(tmp_path):
+    run = read_run(write_run(tmp_path / "run"))
+    own, untrained, pixels = (
+        next(one for one in run.scores if (one.subject, one.name) == (subject, "linear"))
+        for subject in ("run", "untrained", "raw pixels")
+    )
+    told = summarise(run)
+    said = told.sentence.replace("\N{NO-BREAK SPACE}", " ")
+    assert f"{100 * own.value:.1f} %" in said
+    assert f"95 % interval {100 * own.interval[0]:.1f} to {100 * own.interval[1]:.1f}" in said
+    assert f"{100 * (own.value - untrained.value):.1f} points above the untrained encoder" in said
+    assert f"{100 * (own.value - pixels.value):.1f} points above raw pixels" in said
+
+
+def test_scores_stand_with_baselines_of_the_same_protocol_only(tmp_path):
+    run = read_run(write_run(tmp_path / "run"))
+    assert [one.own.name for one in headline(run)] == ["linear", "knn k=20"]
+    for measure in measures(run):
+        assert {one.subject for one in measure.baselines} == {"untrained", "raw pixels"}
+        assert {one.protocol_hash for one in measure.baselines} == {measure.own.protocol_hash}
+        assert measure.rows[1].p_value == compare(measure.own, measure.baselines[0])[1].p_value
+
+
+def test_the_comparison_shows_paired_differences_and_refuses_what_is_unfair(tmp_path):
+    runs = [write_run(tmp_path / name, seed=seed, has_sample=False) for seed, name in enumerate(("first", "second"))]
+    text = read(write_report(runs, tmp_path))
+    assert (tmp_path / "comparison.html").exists()
+    both = [next(s for s in load_scores(run) if (s.subject, s.name) == (run.name, "linear")) for run in runs]
+    row = compare(*both)[1]
+    assert points(row.difference, "accuracy") in text
+    assert f"p = {row.p_value:.3f}" in text
+    for file in (runs[1] / "evaluation").glob("*.json"):
+        file.unlink()
+    for score in load_scores(runs[0]):
+        assert score.data == {"test": "x"}
+    from dataclasses import replace
+
+    from eigenview.evaluation import save_score
+
+    save_score(replace(both[1], data={"test": "other"}), runs[1])
+    assert "other protocol or data: not compared" in read(write_report(runs, tmp_path))
+
+
+def test_settings_that_differ_are_listed(tmp_path):
+    runs = [write_run(tmp_path / name, seed=seed, has_sample=False) for seed, name in enumerate(("a", "b"))]
+    table = read(write_report(runs, tmp_path)).split("Settings that differ")[1]
+    assert '<th scope="row">seed</th><td>0</td><td>1</td>' in table
+    assert "optimiser.learning_rate" not in table
+
+
+def test_a_run_with_settings_alone_still_has_a_report(tmp_path):
+    (tmp_path / "config.json").write_text('{"method": "simclr"}')
+    text = read(write_report([tmp_path]))
+    assert "This run has logged no steps yet." in text
+    assert "No scores yet" in text
+    assert "No sample of images" in text
+
+
+def test_no_labels_no_confusion(tmp_path):
+    text = read(write_report([write_run(tmp_path / "run", is_labelled=False)]))
+    assert 'id="confusion"' not in text
+    assert "farthest from their nearest neighbour" in text
+
+
+def test_a_damaged_optional_file_is_named_on_the_page(tmp_path):
+    run = write_run(tmp_path / "run")
+    (run / "environment.json").write_text("{")
+    (run / "diagnosis.json").write_text("{}")
+    (run / "sample" / "labels.npy").write_bytes(b"no array")
+    text = read(write_report([run]))
+    assert "environment.json: Expecting property name" in text
+    assert "diagnosis.json is of another version" in text
+    assert "cannot be read" in text
+
+
+def test_core_hours_count_the_cores_that_were_used(tmp_path):
+    found = dict(time_figures(read_run(write_run(tmp_path / "run", has_sample=False))))
+    seconds = 200 * 1.8
+    assert found["core-hours"] == f"{seconds * 4 / 3600:.3g} (4 cores)"  # 2 processes of 3 threads share 4
+    assert found["views seen"] == f"{1000 * seconds:,.0f}"
+    assert duration(59) == "59 s"
+    assert duration(3725) == "1 h 2 min"
+
+
+def test_nested_settings_become_flat():
+    assert flat({"a": {"b": None, "c": [1, 0.5]}, "d": True}) == [("a.b", "none"), ("a.c", "1, 0.5"), ("d", "yes")]
+
+
+def test_the_same_run_gives_the_same_page(tmp_path):
+    run = write_run(tmp_path / "run", items=40)
+    first = write_report([run], tmp_path / "one.html").read_bytes()
+    assert write_report([run], tmp_path / "two.html").read_bytes() == first
+
+
+def test_what_training_could_not_measure_does_not_break_the_page(tmp_path):
+    run = write_run(tmp_path / "run", has_sample=False)
+    lines = [{"step": 1, "loss": float("nan"), "alarms": None}, {"step": 2, "loss": 1.0, "alignment": None}]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    text = write_report([run]).read_text(encoding="utf-8")
+    data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', text)[1])
+    assert data["runs"][0]["curves"] == {"loss": {"x": [2.0], "y": [1.0]}}
+
+
+def test_bad_places_are_refused_with_their_reason(tmp_path):
+    with pytest.raises(DataError, match="is it a run directory"):
+        write_report([tmp_path])
+    with pytest.raises(SettingError, match="at least one run"):
+        write_report([])
+    run = write_run(tmp_path / "run", has_sample=False, has_scores=False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="cannot write the report"):
+        write_report([run], tmp_path / "file" / "x.html")
