@@ -24,6 +24,7 @@ from eigenview.search import (
 )
 from eigenview.search.about import anchored
 from eigenview.search.neighbours import exact_nearest
+from eigenview.search.pictures import Pictures
 from eigenview.search.sheet import PAPER, Block, Tile, draw_sheet
 from tests.search.encoders import VIEW, small_encoder, write_pictures
 from tests.training.runs import run_quietly, settings
@@ -185,6 +186,23 @@ def test_a_sheet_shows_pictures_from_the_source_and_survives_their_loss(stored, 
         contact_sheet(answers, stored, tmp_path / "sheet.jpg")
     with pytest.raises(SettingError, match="at least one answer"):
         contact_sheet([], stored, tmp_path / "sheet.png")
+
+
+def test_a_picture_that_is_gone_is_not_mistaken_for_the_next_one(tmp_path):
+    folder = write_pictures(tmp_path / "photos", NAMES)
+    stored = open_embeddings(embed(small_encoder(), str(folder), tmp_path / "out.parquet", view=VIEW, workers=0).path)
+    pictures = Pictures(stored)
+    (folder / NAMES[4]).unlink()  # from now on the folder's item 4 is another one
+    assert pictures.of_row(4) is None
+    expected = Image.open(folder / NAMES[5])
+    assert np.array_equal(np.asarray(pictures.of_row(5)), np.asarray(expected))
+
+
+def test_pictures_of_a_table_come_from_the_source_it_remembers(tmp_path):
+    np.save(tmp_path / "set.npy", np.random.default_rng(0).integers(0, 256, (4, 16, 16, 3), dtype=np.uint8))
+    made = embed(small_encoder(), str(tmp_path / "set.npy"), tmp_path / "out.npy", view=VIEW)
+    shown = Pictures(open_embeddings(made.path)).of_row(2)
+    assert np.array_equal(np.asarray(shown), np.load(tmp_path / "set.npy")[2])
 
 
 def _colours(file: Path) -> int:

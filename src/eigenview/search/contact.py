@@ -56,9 +56,10 @@ def duplicates_sheet(
         shown = one.members[:MOST_IN_SET]
         more = f", {len(shown)} shown" if len(shown) < len(one.members) else ""
         tiles = tuple(Tile(pictures.of_row(member.row), _lines(member.path, member.label)) for member in shown)
-        heading = f"Set {number}: {len(one.members)} images{more}, cosine {one.lowest:.4f} to {one.highest:.4f}"
+        cosines = f"{one.lowest:.4f}" + (f" to {one.highest:.4f}" if len(one.members) > 2 else "")
+        heading = f"Set {number}: {len(one.members)} images{more}, cosine {cosines}"
         blocks.append(Block(heading, None, tiles))
-    what = _counted(len(found.sets), "set")
+    what = _counted(len(found.sets), "set") if found.sets else "No sets"
     title = f"{what} of near-identical images, cosine {found.threshold:g} or more{_origin(embeddings)}"
     return write_sheet(title, blocks, _png(out), columns=columns)
 

@@ -35,7 +35,10 @@ class Pictures:
             if path and place.is_file():
                 return EncodedImage.from_file(place)
         source = self._recorded
-        return source.image(index) if source is not None and 0 <= index < len(source) else None
+        if source is None or not 0 <= index < len(source):
+            return None
+        found = source.image(index)
+        return found if _is_same(path, found.name) else None  # files may have come or gone meanwhile
 
     @cached_property
     def _recorded(self) -> Source | None:
@@ -48,6 +51,11 @@ class Pictures:
         except EigenviewError:
             return None
         return found if isinstance(found, Source) else None
+
+
+def _is_same(path: str, name: str) -> bool:
+    """Whether two names are of one item, though one may begin further up."""
+    return path == name or path.endswith(f"/{name}") or name.endswith(f"/{path}")
 
 
 def as_picture(image: LazyImage) -> Image.Image:

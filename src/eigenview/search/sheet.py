@@ -12,6 +12,7 @@ from eigenview.search.files import replacing
 
 TILE, GAP, MARGIN = 132, 14, 28
 LINE, HEADING = 17, 26
+WIDEST_TITLE = 900
 PAPER, CARD, INK, FAINT, ACCENT, RULE = "#ffffff", "#f1f3f5", "#1f2933", "#6b7785", "#0b6bcb", "#d9dee4"
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
@@ -48,7 +49,8 @@ def draw_sheet(title: str, blocks: list[Block], *, columns: int) -> Image.Image:
     across = -(-most // -(-most // max(1, columns))) if most else 1  # lines of about one length
     has_lead = any(block.lead is not None for block in blocks)
     left = MARGIN + (TILE + 3 * GAP if has_lead else 0)
-    width = max(left + across * (TILE + GAP) - GAP + MARGIN, 420)
+    asked = round(font(17).getlength(title)) + 2 * MARGIN + 1
+    width = max(left + across * (TILE + GAP) - GAP + MARGIN, min(asked, WIDEST_TITLE))
     lines = max((len(tile.lines) for block in blocks for tile in _every(block)), default=1)
     step = TILE + 6 + lines * LINE + GAP
     heights = [HEADING * bool(block.heading) + step * max(1, -(-len(block.tiles) // across)) + GAP for block in blocks]
