@@ -1,0 +1,282 @@
+"""The augmentation graph of real data, its spectral embedding, and what encoders trained on its pairs learn.
+
+Digits with finitely many coarse views, where the graph is exact (:mod:`eigenview.lab.finite_views`); CIFAR-10 with
+sampled views and Gaussian smoothing (:mod:`eigenview.lab.smoothed_views`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor, nn
+
+from eigenview.lab.agreement import clusters_of, interval, rand_index
+from eigenview.lab.augmentation_figures import draw_bandwidths, draw_digits
+from eigenview.lab.experiment import LabSettings, Outcome
+from eigenview.lab.finite_views import FiniteViews, digit_views
+from eigenview.lab.similarity import captured, linear_cka, shared_neighbours
+from eigenview.lab.small_encoders import Objective, cifar10, encoded, fit
+from eigenview.lab.smoothed_views import (
+    BANDWIDTHS,
+    compare,
+    encoder_scores,
+    features_of,
+    nearest_stranger,
+    sample_views,
+    smoothed_graph,
+    squared_distances,
+    train_on,
+)
+from eigenview.lab.view_graph import GraphSpectrum, ViewGraph, population_loss
+from eigenview.losses import info_nce, spectral_contrastive
+from eigenview.nn import MLP
+
+DIMENSIONS = 16  # of the encoders; the constant function and 15 more
+COARSENESS = ((8, 17), (8, 2), (4, 5), (4, 4), (4, 3), (4, 2), (2, 5), (2, 3))  # side, levels
+MAIN = (4, 2)
+EIGENVALUES = 31
+CLASSES = 10
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What an encoder of the patterns shares with the spectral embedding; everything weighted as views are drawn."""
+
+    cka: float
+    captured: tuple[float, ...]  # of each eigenfunction, R² of a linear map of the encoder's output
+    neighbours: float  # shared ten nearest of the images
+    rand_index: float  # of ten clusters of the images with their classes
+    rand_index_with_graph: float  # … with the ten spectral clusters
+    loss: float  # the spectral contrastive loss over all pairs
+
+
+def learn(views: FiniteViews, graph: ViewGraph, name: str, *, steps: int, seed: int) -> Tensor:
+    """(V, 16) what an encoder makes of every pattern: an MLP of the squares, trained on pairs drawn from π.
+
+    ``spectral`` by the spectral contrastive loss, ``InfoNCE`` at temperature 0.5, ``untrained`` not at all; ``pixels``
+    are the patterns themselves, ``free`` the exact minimiser, without an encoder.
+    """
+    if name == "pixels":
+        return views.patterns
+    if name == "free":
+        spectrum = graph.spectrum(DIMENSIONS)
+        return spectrum.functions * (1 - spectrum.eigenvalues).clamp_min(0).sqrt()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = nn.Sequential(MLP(views.patterns.shape[1], 256, 256), nn.ReLU(), MLP(256, DIMENSIONS))
+    if name != "untrained":
+        fit(encoder, views.pairs(batch=512, seed=seed), _objective(name), steps=steps)
+    return encoded(encoder, views.patterns)
+
+
+def _objective(name: str) -> Objective:
+    if name == "spectral":  # a ball so large that nothing reaches its edge: the loss of the theorem
+        return lambda x, y, labels: spectral_contrastive(x, y, mu=1e4)
+    return lambda x, y, labels: info_nce(x, y, temperature=0.5)
+
+
+def judged(values: Tensor, views: FiniteViews, graph: ViewGraph, spectrum: GraphSpectrum, clusters: Tensor) -> Learned:
+    """How far ``values`` (V, d) agree with the graph's spectral embedding, and both with the classes."""
+    spectral = spectrum.embedding(DIMENSIONS - 1)
+    rows, theirs = views.of_images(values.double()), views.of_images(spectral)
+    own = clusters_of(rows - rows.mean(dim=0), CLASSES)
+    return Learned(
+        cka=linear_cka(values, spectral, weights=spectrum.weights),
+        captured=tuple(captured(spectral, values, weights=spectrum.weights).tolist()),
+        neighbours=shared_neighbours(rows - rows.mean(dim=0), theirs),
+        rand_index=rand_index(own, views.labels),
+        rand_index_with_graph=rand_index(own, clusters),
+        loss=population_loss(values, graph),
+    )
+
+
+def coarseness(settings: LabSettings) -> list[dict[str, object]]:
+    """How the graph hangs together, and what its clusters are, from views as they are to very coarse ones."""
+    found: list[dict[str, object]] = []
+    for side, levels in COARSENESS[5:] if settings.is_quick else COARSENESS:
+        views = digit_views(side=side, levels=levels, items=300 if settings.is_quick else 1797)
+        graph = views.graph()
+        spectrum, part = graph.spectrum(min(EIGENVALUES, len(views.patterns))), graph.components()
+        found.append(
+            {
+                "side": side,
+                "levels": levels,
+                "patterns": len(views.patterns),
+                "components": int(part.max()) + 1,
+                "largest_component": float(np.bincount(part).max() / len(part)),
+                "eigenvalues": spectrum.eigenvalues.tolist(),
+                "clusters_by_gap": spectrum.clusters_by_gap(),
+                "rand_index": rand_index(spectrum.image_clusters(CLASSES), views.labels),
+            }
+        )
+    return found
+
+
+def planted_classes(settings: LabSettings) -> dict[str, object]:
+    """Graphs of some classes only: does the eigengap count them, and does spectral clustering tell them apart?"""
+    generator = np.random.default_rng(settings.seed)
+    rows: list[dict[str, object]] = []
+    for classes in (2, 3) if settings.is_quick else (2, 3, 4, 5):
+        for _ in range(2 if settings.is_quick else 8):
+            chosen = sorted(generator.choice(CLASSES, classes, replace=False).tolist())
+            views = digit_views(side=MAIN[0], levels=MAIN[1], classes=chosen, items=300 if settings.is_quick else 1797)
+            spectrum = views.graph().spectrum(12)
+            rows.append(
+                {
+                    "classes": chosen,
+                    "counted": spectrum.clusters_by_gap(least=2),
+                    "gap": float(spectrum.eigenvalues.diff()[classes - 1]),
+                    "rand_index": rand_index(spectrum.image_clusters(classes), views.labels),
+                }
+            )
+    counted = [len(_list(row["classes"])) == row["counted"] for row in rows]
+    agreed = [float(str(row["rand_index"])) for row in rows]
+    gaps = [float(str(row["gap"])) for row in rows]
+    return {
+        "graphs": rows,
+        "counted_right": sum(counted) / len(rows),
+        "rand_index": interval(agreed),
+        "gap_against_rand_index": float(spearmanr(gaps, agreed).statistic),
+    }
+
+
+def _list(value: object) -> list[object]:
+    assert isinstance(value, list)
+    return value
+
+
+def digits_part(settings: LabSettings) -> dict[str, object]:
+    """The exact graph at its main coarseness, and encoders of its patterns, several seeds each."""
+    views = digit_views(side=MAIN[0], levels=MAIN[1], items=300 if settings.is_quick else 1797)
+    graph = views.graph()
+    spectrum = graph.spectrum(EIGENVALUES)
+    clusters = spectrum.image_clusters(CLASSES)
+    steps, seeds = (60, 2) if settings.is_quick else (1500, 3)
+    encoders: dict[str, object] = {}
+    for name in ("pixels", "untrained", "InfoNCE", "spectral", "free"):
+        count = 1 if name in ("pixels", "free") else seeds
+        found = [
+            judged(learn(views, graph, name, steps=steps, seed=settings.seed + seed), views, graph, spectrum, clusters)
+            for seed in range(count)
+        ]
+        encoders[name] = _over_seeds(found)
+    gamma = 1 - spectrum.eigenvalues[:DIMENSIONS]
+    return {
+        "coarseness": coarseness(settings),
+        "planted": planted_classes(settings),
+        "eigenvalues": spectrum.eigenvalues.tolist(),
+        "rand_index_of_graph": rand_index(clusters, views.labels),
+        "loss_floor": -float(gamma.square().sum()),
+        "encoders": encoders,
+    }
+
+
+def _over_seeds(found: Sequence[Learned]) -> dict[str, object]:
+    shares = torch.tensor([one.captured for one in found], dtype=torch.float64)
+    means: dict[str, object] = {
+        name: _mean([getattr(one, name) for one in found])
+        for name in ("cka", "neighbours", "rand_index", "rand_index_with_graph", "loss")
+    }
+    return {**means, "captured": shares.mean(dim=0).tolist(), "captured_mean": _mean(shares.mean(dim=1).tolist())}
+
+
+def _mean(values: list[float]) -> dict[str, float]:
+    return interval(values) if len(values) > 1 else {"mean": values[0], "low": values[0], "high": values[0]}
+
+
+def cifar_part(settings: LabSettings) -> dict[str, object] | None:
+    """The smoothed graph of sampled views at every bandwidth, against an encoder trained on such views."""
+    images = None if settings.is_quick else cifar10(settings.data, train=8_000, test=100, seed=settings.seed)
+    if images is None:
+        return None
+    sampled = sample_views(images, items=1000, pairs=2, seed=settings.seed)
+    squared = squared_distances(sampled.pixels)
+    unit = nearest_stranger(squared, sampled.image)
+    untrained, trained = train_on(images, steps=180, seed=settings.seed)
+    features = {
+        name: features_of(sampled, encoder)
+        for name, encoder in (("pixels", None), ("untrained", untrained), ("trained", trained))
+    }
+    found = [
+        compare(sampled, smoothed_graph(squared, sampled.image, share * unit), features, share, seed=settings.seed)
+        for share in BANDWIDTHS
+    ]
+    return {
+        "unit": unit,
+        "views": len(sampled.image),
+        "images": 1000,
+        "encoders": {name: encoder_scores(rows, sampled) for name, rows in features.items()},
+        "bandwidths": [asdict(one) for one in found],
+    }
+
+
+def run(settings: LabSettings) -> Outcome:
+    """The exact graph of the digits, and, where there is data, the smoothed one of CIFAR-10."""
+    exact = digits_part(settings)
+    data, figures, lines = {"digits": exact}, {"": draw_digits(exact)}, _digit_lines(exact)
+    smoothed = cifar_part(settings)
+    if smoothed is None:
+        lines.append("CIFAR-10 was left out: no data folder with cifar10 in it was given, or the run was quick.")
+    else:
+        data["CIFAR-10"], figures["cifar-10"] = smoothed, draw_bandwidths(smoothed)
+        lines += _cifar_lines(smoothed)
+    return Outcome(data, figures, lines)
+
+
+def _digit_lines(exact: dict[str, object]) -> list[str]:
+    lines = [
+        f"digits seen as {row['side']} × {row['side']} squares of {row['levels']} levels: {row['patterns']} distinct "
+        f"views, {row['components']} components, the largest with {row['largest_component']:.0%} of the images; "
+        f"ARI of ten spectral clusters with the classes {row['rand_index']:.2f}."
+        for row in _rows(exact["coarseness"])
+    ]
+    encoders = exact["encoders"]
+    assert isinstance(encoders, dict)
+    for name, one in encoders.items():
+        lines.append(
+            f"digits, {name}: CKA with the spectral embedding {_said(one['cka'])}, eigenfunctions explained "
+            f"{_said(one['captured_mean'])}, neighbours shared {_said(one['neighbours'])}, ARI with the classes "
+            f"{_said(one['rand_index'])}, spectral loss {_said(one['loss'])} (floor {exact['loss_floor']:.3f})."
+        )
+    planted = exact["planted"]
+    assert isinstance(planted, dict)
+    return [
+        *lines,
+        f"digits of some classes: ARI of as many spectral clusters {_said(planted['rand_index'])}; the largest gap "
+        f"after the first counts the classes in {planted['counted_right']:.0%} of {len(planted['graphs'])} graphs; the "
+        f"gap after the true number and the ARI have a rank correlation of {planted['gap_against_rand_index']:.2f}.",
+    ]
+
+
+def _cifar_lines(smoothed: dict[str, object]) -> list[str]:
+    rows = _rows(smoothed["bandwidths"])
+    encoders = smoothed["encoders"]
+    assert isinstance(encoders, dict)
+    lines = [
+        f"CIFAR-10, {name}: 10-NN {one['accuracy']:.3f}, ARI {one['rand_index']:.3f}." for name, one in encoders.items()
+    ]
+    for row in rows:
+        agreement = row["agreement"]
+        assert isinstance(agreement, dict)
+        said = "; ".join(f"{name} {one['cka']:.2f}, {one['captured']:.2f}" for name, one in agreement.items())
+        lines.append(
+            f"CIFAR-10, σ = {row['bandwidth']} nearest strangers: {row['components']} components, "
+            f"{row['clusters_by_gap']} clusters by the gap, 10-NN of the spectral embedding {row['accuracy']:.3f}, ARI "
+            f"{row['rand_index']:.3f}; CKA and eigenfunctions explained: {said}."
+        )
+    return lines
+
+
+def _rows(value: object) -> list[dict[str, object]]:
+    assert isinstance(value, list)
+    return value
+
+
+def _said(found: dict[str, float]) -> str:
+    if found["low"] == found["high"]:
+        return f"{found['mean']:.3f}"
+    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"

@@ -1,0 +1,98 @@
+"""Digits with finitely many views, all of them known: shifts and small turns, seen coarsely.
+
+27 views an image: nine shifts by at most a pixel × three turns. At full resolution hardly any two digits share a view,
+and the augmentation graph is one island an image. So views are coarse: averaged over squares, and each average rounded
+down to a few levels. Then different digits do meet, π is a table, and everything about it can be computed exactly.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from scipy import sparse
+from torch import Tensor
+from torch.nn.functional import adaptive_avg_pool2d, affine_grid, grid_sample, pad
+
+from eigenview.data import BatchSource, open_source
+from eigenview.errors import DataError, SettingError
+from eigenview.lab.small_encoders import Pair
+from eigenview.lab.view_graph import ViewGraph
+
+TURN = 12.0  # degrees
+SHIFTS = tuple((down, right) for down in (-1, 0, 1) for right in (-1, 0, 1))
+VIEWS = 3 * len(SHIFTS)
+DARK = 0.35  # a square is dark when its mean is above this, where there are two levels
+
+
+@dataclass(frozen=True)
+class FiniteViews:
+    """Every view of every image: which of the distinct patterns it is."""
+
+    patterns: Tensor  # (V, side²) float32, the distinct coarse views
+    place: Tensor  # (n, 27), the pattern of each view
+    labels: Tensor  # (n,)
+
+    def graph(self) -> ViewGraph:
+        """Exact: A(x|x̄) is the share of the 27 views of x̄ that are the pattern x."""
+        images, views = self.place.shape
+        rows = np.repeat(np.arange(images), views)
+        shares = sparse.coo_array(
+            (np.full(images * views, 1 / views), (rows, self.place.numpy().ravel())),
+            shape=(images, len(self.patterns)),
+        )
+        return ViewGraph(sparse.csr_array(shares))
+
+    def pairs(self, *, batch: int, seed: int = 0) -> Callable[[int], Pair]:
+        """step → pairs of patterns drawn from π: an image, and two of its views, independently."""
+
+        def draw(step: int) -> Pair:
+            generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
+            image = torch.randint(len(self.place), (batch,), generator=generator)
+            first, second = torch.randint(self.place.shape[1], (2, batch), generator=generator)
+            return Pair(self.at(image, first), self.at(image, second), self.labels[image])
+
+        return draw
+
+    def at(self, image: Tensor, view: Tensor) -> Tensor:
+        return self.patterns[self.place[image, view]]
+
+    def of_images(self, values: Tensor) -> Tensor:
+        """(n, d) the mean over an image's views of what each pattern has, ``values`` (V, d)."""
+        return values[self.place].mean(dim=1)
+
+
+def digit_views(*, side: int, levels: int, classes: Sequence[int] = range(10), items: int = 1797) -> FiniteViews:
+    """The first ``items`` digits of these classes, seen as ``side`` × ``side`` squares of ``levels`` levels."""
+    if side < 1 or levels < 2:
+        raise SettingError(f"coarse views need side >= 1 and levels >= 2; got {side} and {levels}")
+    source = open_source("digits")
+    if not isinstance(source, BatchSource) or source.labels is None:
+        raise DataError("the digits must come decoded and with labels")
+    chosen = np.flatnonzero(np.isin(source.labels, list(classes)))[:items]
+    images = source.batch(chosen).double() / 255
+    views = torch.stack([_shifted(_turned(images, degrees), *by) for degrees in (-TURN, 0.0, TURN) for by in SHIFTS], 1)
+    squares = adaptive_avg_pool2d(views.flatten(0, 1), side).flatten(1)
+    level = (squares > DARK).double() if levels == 2 else (squares * levels).floor().clamp(0, levels - 1)
+    patterns, place = np.unique(level.numpy().astype(np.int8), axis=0, return_inverse=True)
+    return FiniteViews(
+        torch.from_numpy(patterns).float() / (levels - 1),
+        torch.from_numpy(place.reshape(len(images), VIEWS).astype(np.int64)),
+        torch.from_numpy(np.array(source.labels)[chosen]),
+    )
+
+
+def _turned(images: Tensor, degrees: float) -> Tensor:
+    if not degrees:
+        return images
+    cosine, sine = math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+    turn = images.new_tensor([[cosine, -sine, 0], [sine, cosine, 0]]).expand(len(images), 2, 3)
+    return grid_sample(images, affine_grid(turn, list(images.shape), align_corners=False), align_corners=False)
+
+
+def _shifted(images: Tensor, down: int, right: int) -> Tensor:
+    height, width = images.shape[2:]
+    return pad(images, (1, 1, 1, 1))[:, :, 1 - down : 1 - down + height, 1 - right : 1 - right + width]

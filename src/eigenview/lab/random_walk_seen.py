@@ -1,0 +1,223 @@
+"""The random walk, seen: where a walk on eight views of four images steps to, before and after training.
+
+Moummad, Pasdeloup & Farrugia (2023) draw it as their figure 1: W_ij = exp(z_i·z_j/τ), W_ii = 0, P = D⁻¹W, and training
+sends P_{i,i⁺} "toward 1". On the sphere it cannot get there at their τ = 1: see :func:`ceiling`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from eigenview.errors import SettingError, ShapeError
+from eigenview.graph.laplacian import eigengap
+from eigenview.lab.agreement import interval
+from eigenview.lab.experiment import LabSettings, Outcome
+from eigenview.lab.figures import panels
+from eigenview.lab.small_encoders import (
+    Branch,
+    ImageSet,
+    build_branch,
+    cifar10,
+    digits,
+    encoded,
+    fit,
+    held_out_pairs,
+    random_pairs,
+)
+from eigenview.losses import random_walk_laplacian
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+IMAGES = 4  # two views of each: the paper's eight
+WIDTH = 64  # of the embeddings
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A form of the loss and the temperature it is used with."""
+
+    name: str
+    form: Literal["absolute", "squared"]
+    temperature: float
+
+
+WALKS = (Walk("paper", "absolute", 1.0), Walk("authors' code", "squared", 0.4))
+
+
+def transition_matrix(first: Tensor, second: Tensor, *, temperature: float = 1.0) -> Tensor:
+    """P = D⁻¹W with W_ij = exp(z_i·z_j/τ), W_ii = 0, over both views: (2n, 2n), rows sum to 1. Float64.
+
+    ``first``, ``second`` (n, d) are put on the sphere. Views alternate, 1a 1b 2a 2b …, so that pairs make 2 × 2 blocks.
+    """
+    weights = similarity_graph(first, second, temperature=temperature)
+    return weights / weights.sum(dim=1, keepdim=True)
+
+
+def similarity_graph(first: Tensor, second: Tensor, *, temperature: float = 1.0) -> Tensor:
+    """W of :func:`transition_matrix`: symmetric and positive but for its zero diagonal."""
+    if first.shape != second.shape or first.ndim != 2 or len(first) < 2:
+        shapes = f"{tuple(first.shape)} and {tuple(second.shape)}"
+        raise ShapeError(f"two views need the same (n, d) with n >= 2; got {shapes}")
+    if not temperature > 0:
+        raise SettingError(f"temperature must be positive; got {temperature}")
+    rows = normalize(torch.stack([first, second], dim=1).flatten(0, 1).double(), dim=1)
+    weights = (rows @ rows.T / temperature).exp()
+    return weights - torch.diag(weights.diagonal())
+
+
+def partner_probability(transitions: Tensor) -> Tensor:
+    """P_{i,i⁺} (2n,) of views in the order of :func:`transition_matrix`."""
+    place = torch.arange(len(transitions))
+    return transitions[place, place ^ 1]
+
+
+def ceiling(images: int, *, temperature: float = 1.0) -> float:
+    """P_{i,i⁺} when both views of an image coincide and the images are a regular simplex: the most a batch can have.
+
+    1/(1 + 2(m−1)·exp(−(1 + 1/(m−1))/τ)) for m images in at least m − 1 dimensions. Free embeddings, optimised, end
+    there and not above. It falls as batches grow: at τ = 1 a walk on many views cannot know its partner.
+    """
+    if images < 2:
+        raise SettingError(f"a walk needs at least 2 images; got {images}")
+    others = images - 1
+    return 1 / (1 + 2 * others * math.exp(-(1 + 1 / others) / temperature))
+
+
+def run(settings: LabSettings) -> Outcome:
+    """Both forms of the loss on the digits, and on CIFAR-10 where ``settings.data`` holds it."""
+    sets = [digits()]
+    lines, data, figures = [], {}, {}
+    real = None if settings.is_quick else cifar10(settings.data, train=8_000, test=1_000, seed=settings.seed)
+    if real is not None:
+        sets.append(real)
+    for images in sets:
+        pictures, found = _seen(images, settings)
+        data[images.name] = found
+        figures["" if images is sets[0] else images.name.lower()] = pictures
+        lines += [_line(images.name, walk, figure) for walk, figure in found.items()]
+    if real is None:
+        lines.append("CIFAR-10 was left out: no data folder with cifar10 in it was given, or the run was quick.")
+    return Outcome(data, figures, lines)
+
+
+def _seen(images: ImageSet, settings: LabSettings) -> tuple[Figure, dict[str, dict[str, object]]]:
+    first, second = held_out_pairs(images, seed=settings.seed)
+    eight = _one_of_each(images.test_labels)
+    found: dict[str, dict[str, object]] = {}
+    shown = []
+    for walk in WALKS:
+        branch = build_branch(images, output=WIDTH, seed=settings.seed)
+        before = (encoded(branch, first), encoded(branch, second))
+        _train(branch, images, walk, settings)
+        after = (encoded(branch, first), encoded(branch, second))
+        matrices = [
+            transition_matrix(views[0][eight], views[1][eight], temperature=walk.temperature)
+            for views in (before, after)
+        ]
+        shown += [(f"{walk.name}, τ = {walk.temperature:g}: {when}", matrix) for when, matrix in _named(matrices)]
+        found[walk.name] = {
+            "form": walk.form,
+            "temperature": walk.temperature,
+            "ceiling": ceiling(IMAGES, temperature=walk.temperature),
+            "chance": 1 / (2 * IMAGES - 1),
+            "matrices": {when: matrix.tolist() for when, matrix in _named(matrices)},
+            **{when: _groups(*views, walk) for when, views in (("before", before), ("after", after))},
+        }
+    views = torch.stack([first[eight], second[eight]], dim=1).flatten(0, 1)
+    return _drawn(views, shown), found
+
+
+def _train(branch: Branch, images: ImageSet, walk: Walk, settings: LabSettings) -> None:
+    steps = 20 if settings.is_quick else 400 if images.is_tiny else 160
+    draw = random_pairs(images, batch=64, seed=settings.seed, versions=32 if images.is_tiny else None)
+
+    def objective(x: Tensor, y: Tensor, labels: Tensor) -> Tensor:
+        return random_walk_laplacian(x, y, form=walk.form, temperature=walk.temperature, reduction="mean")
+
+    fit(branch, draw, objective, steps=steps)
+
+
+def _groups(first: Tensor, second: Tensor, walk: Walk) -> dict[str, object]:
+    """Over held-out groups of four images: P to the partner, and how often the eigengap counts four clusters."""
+    count = len(first) // IMAGES
+    graphs = [
+        similarity_graph(first[part : part + IMAGES], second[part : part + IMAGES], temperature=walk.temperature)
+        for part in range(0, count * IMAGES, IMAGES)
+    ]
+    steps = [float(partner_probability(graph / graph.sum(dim=1, keepdim=True)).mean()) for graph in graphs]
+    fours = [eigengap(graph, most=2 * IMAGES - 1).clusters == IMAGES for graph in graphs]
+    return {"partner": interval(steps), "counts_four": sum(fours) / count, "groups": count}
+
+
+def _one_of_each(labels: Tensor) -> list[int]:
+    """The first item of each of the first four classes."""
+    return [int((labels == label).nonzero()[0]) for label in torch.unique(labels)[:IMAGES].tolist()]
+
+
+def _named(matrices: Sequence[Tensor]) -> list[tuple[str, Tensor]]:
+    return list(zip(("before", "after"), matrices, strict=True))
+
+
+def _line(name: str, walk: str, found: dict[str, object]) -> str:
+    said = []
+    for when in ("before", "after"):
+        part = found[when]
+        assert isinstance(part, dict)
+        partner = part["partner"]
+        said.append(
+            f"{partner['mean']:.3f} [{partner['low']:.3f}, {partner['high']:.3f}] {when} "
+            f"(eigengap counts four clusters in {part['counts_four']:.0%} of groups)"
+        )
+    return (
+        f"{name}, {walk} (τ = {found['temperature']}): a step goes to the partner with probability {said[0]}, "
+        f"{said[1]}; chance {found['chance']:.3f}, the most possible on the sphere {found['ceiling']:.3f}."
+    )
+
+
+def _drawn(views: Tensor, shown: Sequence[tuple[str, Tensor]]) -> Figure:
+    """Heat maps of the transition matrices, a row for each form of the loss, with the views along the axes."""
+    figure, axes = panels(len(shown) // 2, 2, width=5.2, height=4.9)
+    for place, (title, matrix) in zip(axes, shown, strict=True):
+        image = place.imshow(matrix.numpy(), vmin=0, vmax=1, cmap="viridis")
+        place.set_title(title)
+        place.grid(False)
+        place.set_xticks([])
+        place.set_yticks([])
+        place.set_xlabel("to view", labelpad=34)
+        place.set_ylabel("from view", labelpad=34)
+        for row in range(len(matrix)):
+            for column in range(len(matrix)):
+                value = float(matrix[row, column])
+                if row != column:
+                    ink = "white" if value < 0.6 else "black"
+                    place.text(column, row, f"{value:.2f}"[1:], ha="center", va="center", color=ink, fontsize=8)
+        _thumbnails(place, views)
+    figure.colorbar(image, ax=axes, shrink=0.6, label="probability of the step")
+    return figure
+
+
+def _thumbnails(axes: Axes, views: Tensor) -> None:
+    """The views beside the rows and under the columns of a matrix."""
+    from matplotlib.offsetbox import AnnotationBbox, OffsetImage
+
+    low, high = float(views.min()), float(views.max())
+    size = 22 / views.shape[-1]
+    for place, view in enumerate(views):
+        pixels = ((view - low) / (high - low)).permute(1, 2, 0).squeeze(-1).numpy()
+        for at, shift in (((place, 1.0), (0, -15)), ((0.0, place), (-15, 0))):
+            system = ("data", "axes fraction") if shift[0] == 0 else ("axes fraction", "data")
+            corner = (at[0], 0.0) if shift[0] == 0 else at
+            picture = OffsetImage(pixels, zoom=size, cmap="gray", interpolation="nearest")
+            box = AnnotationBbox(
+                picture, corner, xybox=shift, xycoords=system, boxcoords="offset points", frameon=False, pad=0
+            )
+            axes.add_artist(box)
