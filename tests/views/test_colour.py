@@ -10,7 +10,7 @@ from eigenview.views.colour import (
     colour_matrices,
     colour_steps,
     hsv_to_rgb,
-    mean_luma,
+    luma_row,
     rgb_to_hsv,
 )
 from tests.views import oracle
@@ -27,7 +27,7 @@ def factors(brightness=1.0, contrast=1.0, saturation=1.0, hue=0.0, order=(0, 1, 
 def apply_matrix(image, given):
     pixels = torch.from_numpy(image).permute(2, 0, 1).flatten(1)[None]
     matrix, pivot = colour_matrices(given, image.shape[2])
-    mapped = matrix @ pixels + (pivot * mean_luma(pixels))[:, None, None]
+    mapped = matrix @ pixels + pivot[:, None, None] * (luma_row(pixels) @ pixels.mean(dim=2, keepdim=True))
     return mapped[0].T.reshape(image.shape).numpy()
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from eigenview.data.jpeg import decode_jpeg
 from eigenview.data.modes import UPRIGHT, Pixels, as_eight_bits, as_measurements
 from eigenview.errors import DataError, SettingError
 
@@ -90,6 +91,9 @@ class EncodedImage:
         return cls(read_regular_file(path, name=shown), name=shown, channels=channels)
 
     def pixels(self, reduce: int = 1) -> Pixels:
+        plain = self.mode == "JPEG RGB" and self._channels == 3 and self._orientation == 1
+        if plain and reduce == 1 and (pixels := decode_jpeg(self._data, self.size)) is not None:
+            return pixels
         return _as_array(self.picture(reduce))
 
     def picture(self, reduce: int = 1) -> Image.Image:

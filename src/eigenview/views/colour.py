@@ -46,7 +46,7 @@ class ColourFactors:
 
 
 def colour_matrices(factors: ColourFactors, channels: int) -> tuple[Tensor, Tensor]:
-    """Matrices (n, c, c) and pivots (n,): the map is pixel → matrix · pixel + pivot · Ȳ, see ``mean_luma``.
+    """Matrices (n, c, c) and pivots (n,): the map is pixel → matrix · pixel + pivot · Ȳ, see ``luma_row``.
 
     With one channel only brightness and contrast act.
     """
@@ -60,10 +60,9 @@ def colour_matrices(factors: ColourFactors, channels: int) -> tuple[Tensor, Tens
     return (weights @ _bases().to(weights)).view(-1, 3, 3), pivot
 
 
-def mean_luma(pixels: Tensor) -> Tensor:
-    """Ȳ of images (n, c, pixels): (n,)."""
-    means = pixels.mean(dim=2)
-    return means[:, 0] if means.shape[1] == 1 else means @ means.new_tensor(LUMA)
+def luma_row(like: Tensor) -> Tensor:
+    """(1, c): what takes a pixel of ``like``'s (n, c, …) channels to its luma."""
+    return like.new_tensor([LUMA if like.shape[1] == 3 else (1.0,)])
 
 
 def colour_steps(images: Tensor, factors: ColourFactors) -> Tensor:

@@ -5,6 +5,7 @@ What a worker sends on is uint8 crops of the views' sizes; ``Views.finish`` does
 
 from __future__ import annotations
 
+import warnings
 from typing import Protocol
 
 import numpy as np
@@ -97,7 +98,9 @@ def resize(pixels: Pixels, height: int, width: int, interpolation: Interpolation
     """Antialiased, within two grey levels of Pillow's resize and several times as fast (torch's uint8 kernels)."""
     if pixels.shape[:2] == (height, width):
         return pixels
-    planes = torch.from_numpy(pixels).unsqueeze(0).permute(0, 3, 1, 2)  # in this order torch sees channels last: faster
+    with warnings.catch_warnings():  # torch warns of arrays that may not be written to; these are only read
+        warnings.simplefilter("ignore")
+        planes = torch.from_numpy(pixels).unsqueeze(0).permute(0, 3, 1, 2)  # so torch sees channels last: faster
     resized = F.interpolate(planes, (height, width), mode=interpolation, antialias=True, align_corners=False)
     view: Pixels = resized[0].permute(1, 2, 0).numpy()
     return view
@@ -108,7 +111,7 @@ def check_pixels(pixels: Pixels) -> Pixels:
         raise ShapeError(
             f"a photo's pixels must be uint8 (h, w, c) with 1 or 3 channels; got {pixels.shape}, {pixels.dtype}"
         )
-    return pixels if pixels.flags.writeable else pixels.copy()  # torch refuses to alias what it may not write
+    return pixels
 
 
 def _resize_box(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from eigenview.views.recipe import Interpolation
 
-_TILE = 32  # small enough to skip most of a blur matrix's zeros, large enough for a matrix product
+_TILE = 32  # of a blur's outputs: small enough to skip most of its matrix's zeros, large enough for a matrix product
 
 
 @dataclass(frozen=True)
@@ -100,26 +100,42 @@ def resample(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
 def blur(images: Tensor, sigmas: Tensor, radius: int) -> Tensor:
     """Gaussian blur of float images (n, c, s, s) with a σ each (n,), mirrored at the edges: for crops cut by a worker.
 
-    Outputs are computed a tile at a time from the inputs that the tile reads. All tiles but those at the ends have the
-    same weights, so the blur matrix of a shorter axis holds them all.
+    On a CPU the result lies in memory with the channels last: each of the two passes writes its output transposed,
+    whole rows at a time, which spares the copies that writing it in place would take.
     """
     n, channels, size, _ = images.shape
-    spare = size - (3 * _TILE + size % _TILE) if radius <= _TILE <= size // 4 else 0  # a whole number of tiles
-    matrix = blur_matrix(sigmas, size - spare, radius)
-    across, down = images.new_empty(n, channels * size, size), torch.empty_like(images)
-    tiles = []
-    for first in range(0, size, _TILE):
-        outputs = slice(first, min(first + _TILE, size))
-        inputs = slice(max(0, first - radius), min(first + _TILE + radius, size))
-        shift = min(max(first - _TILE, 0), spare)
-        band = matrix[:, first - shift : outputs.stop - shift, inputs.start - shift : inputs.stop - shift]
-        tiles.append((outputs, inputs, band))
-    for outputs, inputs, band in tiles:
-        across[:, :, outputs] = torch.bmm(images.flatten(1, 2)[:, :, inputs], band.transpose(1, 2))
-    planes, planes_down = across.view(-1, size, size), down.view(-1, size, size)
-    for outputs, inputs, band in tiles:
-        planes_down[:, outputs] = torch.bmm(band.repeat_interleave(channels, dim=0), planes[:, inputs])
-    return down
+    if images.device.type != "cpu":  # two batched products, zeros included, are better than many small ones
+        dense = blur_matrix(sigmas, size, radius)
+        return resample(images, dense, dense)
+    tiles = size // _TILE if size % _TILE == 0 and size >= 4 * _TILE and radius <= _TILE else 0
+    matrices = blur_matrix(sigmas, 3 * _TILE if tiles else size, radius)
+    blurred = images.new_empty(n, size, size, channels)
+    across = images.new_empty(size, channels * size)
+    for image, matrix, out in zip(images, matrices, blurred.view(n, size, -1), strict=True):
+        for rows, columns in ((image.reshape(-1, size), across), (across.view(-1, size), out)):
+            if tiles:
+                _blur_in_tiles(rows, matrix, radius, out=columns)
+            else:
+                torch.mm(matrix, rows.T, out=columns)
+    return blurred.permute(0, 3, 1, 2)
+
+
+def _blur_in_tiles(rows: Tensor, matrix: Tensor, radius: int, *, out: Tensor) -> None:
+    """Rows (m, s) blurred along s into ``out`` (s, m), from the blur matrix of three tiles.
+
+    A tile of outputs reads itself and ``radius`` inputs on either side. All tiles but the first and the last have the
+    same weights, which are the middle ones of three tiles: they are one batched product.
+    """
+    count, size = rows.shape
+    inner = size // _TILE - 2
+    windows = rows.as_strided(
+        (inner, _TILE + 2 * radius, count), (_TILE, 1, rows.stride(0)), rows.storage_offset() + _TILE - radius
+    )
+    weights = matrix[_TILE : 2 * _TILE, _TILE - radius : 2 * _TILE + radius].expand(inner, -1, -1)
+    torch.bmm(weights, windows, out=out[_TILE:-_TILE].view(inner, _TILE, count))
+    reach = _TILE + radius
+    torch.mm(matrix[:_TILE, :reach], rows[:, :reach].T, out=out[:_TILE])
+    torch.mm(matrix[-_TILE:, -reach:], rows[:, -reach:].T, out=out[-_TILE:])
 
 
 def turn(images: Tensor, *, angle: Tensor, shift_x: Tensor, shift_y: Tensor, zoom: Tensor, shear: Tensor) -> Tensor:
