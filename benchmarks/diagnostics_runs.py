@@ -57,15 +57,16 @@ class Planned:
 
     def config(self, source: str, out: str) -> dict[str, Any]:
         rate = self.changes.get("rate", RATE)
+        width, batch = (0.5, 256) if self.group == "A" else (0.25, 128)
         return {
             "source": source,
             "out": out,
             "method": self.method,
             "method_settings": self.settings,
-            "encoder": {"name": "small", "width": 0.5, **self.changes.get("encoder", {})},
+            "encoder": {"name": "small", "width": width, **self.changes.get("encoder", {})},
             "views": {"preset": self.changes.get("views", "simclr-cifar"), "size": 32},
             "optimiser": {"name": "adamw", "learning_rate": rate, "weight_decay": 1e-4, "warmup_epochs": 0.2},
-            "batch_size": self.changes.get("batch", 256),
+            "batch_size": self.changes.get("batch", batch),
             "steps": self.changes.get("steps", 80 if self.right else 195),  # failures show early
             "seed": self.changes.get("seed", 0),
             "log_every": 15,
@@ -77,7 +78,7 @@ def _swav(prototypes: int) -> dict[str, Any]:
     return {"head_hidden": 512, "prototypes": prototypes, "epsilon": 0.03, "frozen_steps": 20}
 
 
-_RESNET = {"encoder": {"name": "resnet18", "width": 0.25}, "batch": 128, "steps": 60}
+_RESNET = {"encoder": {"name": "resnet18", "width": 0.25}, "batch": 64, "steps": 60}
 _UNTRAINED = ("at chance", "views disagree", "crowded", *COLLAPSES)
 _ALL_FAILURES = ("at chance", "views disagree", "crowded", "dead dimensions", "diverged", *COLLAPSES)
 _NO_SINKHORN = ("prototypes unused", "at chance", *COLLAPSES)
@@ -116,7 +117,7 @@ PLAN: dict[str, Planned] = {
         "B", "cifar10", "laplacian-eigenmaps", COLLAPSES, {"decorrelation_weight": 0.0}, {"seed": 1}
     ),
     "temperature 20, resnet18": Planned(
-        "B", "cifar10", "simclr", ("at chance",), {"temperature": 20.0}, {**_RESNET, "steps": 25, "seed": 2}
+        "B", "cifar10", "simclr", ("at chance",), {"temperature": 20.0}, {**_RESNET, "steps": 15, "seed": 2}
     ),
     "kernel temperature 50, STL": Planned(
         "B", "stl10", "kernel-infonce", ("at chance",), {"kernel": "gaussian", "temperature": 50.0}, {"seed": 2}

@@ -78,7 +78,7 @@ def diagnose(
         checked_labels(labels, first.n)
     shape, cosine = spectrum(first), mean_cosine(first)
     decay = shape.decay()
-    is_centred = centred and cosine <= thresholds.collapsed_cosine
+    is_centred = centred and cosine <= thresholds.collapsed_features
     seen = opened.around_means() if is_centred else opened
     anchors, seed = sampling.anchors, sampling.seed
     clones = duplicate_share(seen.items, cosine=sampling.duplicate_cosine, anchors=anchors, seed=seed)

@@ -10,16 +10,22 @@ from eigenview.diagnostics.figures import Figures, Finding
 
 @dataclass(frozen=True)
 class Thresholds:
-    """The one table. Set on synthetic clouds and small encoders; docs/diagnostics.md says how, and what is left."""
+    """The one table. Set on trained runs, checked on others: docs/diagnostics.md has both, and what they leave open.
 
-    collapsed_cosine: float = 0.99  # full collapse: the mean cosine of two rows is above
-    rank_share: float = 0.1  # dimensional collapse: effective rank / usable dimensions is below
+    Features before a head, judged around their mean, have their own limits for rank and crowding.
+    """
+
+    collapsed_cosine: float = 0.95  # full collapse: the mean cosine of two rows is above
+    collapsed_features: float = 0.99  # the same for features, which after a ReLU point the same way anyhow
+    rank_share: float = 0.07  # dimensional collapse: effective rank / usable dimensions is below
+    rank_share_of_features: float = 0.25
     usable_dimensions: int = 512  # more dimensions than these, or than rows − 1, are not asked to be used
-    dead_share: float = 0.1  # dead dimensions: their share is above
-    chance_margin: float = 0.02  # at chance: the loss is above chance − margin · |chance|
-    crowding: float = 0.5  # crowded: 1 − uniformity/floor is above (0 uniform, 1 a point)
-    disagreement: float = 0.8  # views disagree: alignment / that of unrelated items is above
-    identical: float = 1e-3  # views identical: the same ratio is below
+    dead_share: float = 0.05  # dead dimensions: their share is above
+    chance_margin: float = 0.05  # at chance: the loss is above chance − margin · |chance|
+    crowding: float = 0.42  # crowded: 1 − uniformity/floor is above (0 uniform, 1 a point)
+    crowding_of_features: float = 0.3
+    disagreement: float = 0.65  # views disagree: alignment / that of unrelated items is above
+    identical: float = 0.02  # views identical: the same ratio is below
     duplicates: float = 0.02  # duplicated data: the share of rows with a near-duplicate, less 2 × by chance, is above
     skewness: float = 4.0  # hubs: the skewness of the 10-occurrence is above
     usage: float = 0.5  # prototypes unused: the normalised entropy of their usage is below
@@ -59,7 +65,7 @@ def diverged(figures: Figures, limits: Thresholds) -> Finding | None:
 
 
 def full_collapse(figures: Figures, limits: Thresholds) -> Finding | None:
-    if figures.mean_cosine <= limits.collapsed_cosine:
+    if figures.is_centred or figures.mean_cosine <= limits.collapsed_cosine:
         return None
     return Finding(
         "full collapse",
@@ -88,13 +94,14 @@ def at_chance(figures: Figures, limits: Thresholds) -> Finding | None:
 def dimensional_collapse(figures: Figures, limits: Thresholds) -> Finding | None:
     usable = min(figures.d, figures.n - 1, limits.usable_dimensions)
     share = figures.effective_rank_centred / usable
-    if usable < 4 or share >= limits.rank_share:  # a share of fewer dimensions says little
+    limit = limits.rank_share_of_features if figures.is_centred else limits.rank_share
+    if usable < 4 or share >= limit:  # a share of fewer dimensions says little
         return None
     return Finding(
         "dimensional collapse",
         (
             f"the effective rank around the mean is {figures.effective_rank_centred:.1f}, {share:.0%} of {usable} "
-            f"usable dimensions (limit {limits.rank_share:.0%})",
+            f"usable dimensions (limit {limit:.0%})",
             f"stable rank {figures.stable_rank:.1f}, {len(figures.dead)} of {figures.d} dimensions dead",
         ),
         "a few directions hold everything. Weaken augmentations that erase content, lower the temperature, add "
@@ -103,13 +110,14 @@ def dimensional_collapse(figures: Figures, limits: Thresholds) -> Finding | None
 
 
 def crowded(figures: Figures, limits: Thresholds) -> Finding | None:
-    if figures.crowding <= limits.crowding:
+    limit = limits.crowding_of_features if figures.is_centred else limits.crowding
+    if figures.crowding <= limit:
         return None
     return Finding(
         "crowded",
         (
             f"uniformity is {figures.uniformity}; its floor in {figures.d} dimensions is {figures.floor:.3g}: "
-            f"{figures.crowding:.0%} of the way to a single point (limit {limits.crowding:.0%})",
+            f"{figures.crowding:.0%} of the way to a single point (limit {limit:.0%})",
             f"two rows have a mean cosine of {figures.mean_cosine:.3f}",
         ),
         "rows cover a small part of the sphere. Judge features before a head around their mean (centred=True); for "
@@ -197,8 +205,8 @@ def prototypes_unused(figures: Figures, limits: Thresholds) -> Finding | None:
 RULES: tuple[Callable[[Figures, Thresholds], Finding | None], ...] = (  # the gravest first
     diverged,
     full_collapse,
-    at_chance,
     dimensional_collapse,
+    at_chance,
     prototypes_unused,
     views_disagree,
     views_identical,

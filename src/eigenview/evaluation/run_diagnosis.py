@@ -67,8 +67,9 @@ def diagnose_run(
     run = open_run(folder, source, checkpoint=checkpoint)
     weights = run.folder / "checkpoints" / checkpoint / "weights.safetensors"
     head = None if where == "features" else head_of(run, weights)
+    prototypes = () if head is None else _prototypes(weights)
     return _diagnosed(
-        _Subject(run.encoder, head, training_recipe(run, source), _prototypes(weights)),
+        _Subject(run.encoder, head, training_recipe(run, source), prototypes),
         source,
         progress_of(run.folder),
         _Drawn(items, seed, workers),
@@ -287,7 +288,7 @@ def _prototypes(weights: Path) -> tuple[Tensor, ...]:
 
 
 def _usage(rows: Tensor, prototypes: tuple[Tensor, ...]) -> PrototypeUsage | None:
-    """Of the head of prototypes that is used least evenly; None where the rows are not what prototypes are for."""
+    """Of the head of prototypes that is used least evenly; None where there are no prototypes for such rows."""
     fitting = [table for table in prototypes if table.shape[1] == rows.shape[1] and len(table) > 1]
     found = [
         prototype_usage((normalize(rows, dim=1) @ normalize(table, dim=1).T).argmax(dim=1), len(table))
