@@ -12,9 +12,9 @@ AlignUniform CLIP Cauchy ClusterAssignment Cosine Coupling EigenviewError Expone
 Kernel KernelInfoNCE Laplacian LaplacianEigenmaps MaximumEntropy MomentumAlignUniform MomentumContrast
 RandomWalkLaplacian SigLIP SimSiam SpectralContrastive StudentT SupervisedContrastive SwappedAssignment __version__
 align_uniform alignment clip cluster_assignment concat concatenation_sum_of_authors concatenation_sum_of_paper
-entropy_dual info_nce kernel_info_nce laplacian_eigenmaps learnable maximum_entropy momentum_align_uniform
-momentum_contrast random_walk_laplacian siglip sim_siam simple_sum_of_authors simple_sum_of_paper sinkhorn
-spectral_contrastive spherical_kmeans supervised_contrastive swapped_assignment uniformity uniformity_floor
+diagnose entropy_dual info_nce kernel_info_nce laplacian_eigenmaps learnable maximum_entropy momentum_align_uniform
+momentum_contrast random_walk_laplacian read_config siglip sim_siam simple_sum_of_authors simple_sum_of_paper sinkhorn
+spectral_contrastive spherical_kmeans supervised_contrastive swapped_assignment train uniformity uniformity_floor
 """.split()
 
 
@@ -24,7 +24,7 @@ def test_the_public_names_are_these():
 
 
 def test_importing_prints_nothing_and_loads_no_optional_library():
-    optional = ["sklearn", "pyarrow", "webdataset", "torchvision", "timm", "torch._dynamo", "PIL", "rich"]
+    optional = ["sklearn", "pyarrow", "webdataset", "torchvision", "timm", "torch._dynamo", "PIL", "rich", "pydantic"]
     code = f"import eigenview, sys; print([name for name in {optional} if name in sys.modules])"
     answer = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import TYPE_CHECKING
+
 from eigenview.errors import EigenviewError
 from eigenview.graph import (
     Cauchy,
@@ -59,7 +62,24 @@ from eigenview.losses import (
     uniformity_floor,
 )
 
+if TYPE_CHECKING:
+    from eigenview.diagnostics import diagnose
+    from eigenview.training import read_config, train
+
 __version__ = "0.1.0"
+
+LATER = {  # imported when first asked for: a loss in your own loop needs no trainer
+    "diagnose": "eigenview.diagnostics",
+    "read_config": "eigenview.training",
+    "train": "eigenview.training",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in LATER:
+        raise AttributeError(f"module 'eigenview' has no attribute {name!r}")
+    return getattr(import_module(LATER[name]), name)
+
 
 __all__ = [
     "CLIP",
@@ -95,6 +115,7 @@ __all__ = [
     "concat",
     "concatenation_sum_of_authors",
     "concatenation_sum_of_paper",
+    "diagnose",
     "entropy_dual",
     "info_nce",
     "kernel_info_nce",
@@ -104,6 +125,7 @@ __all__ = [
     "momentum_align_uniform",
     "momentum_contrast",
     "random_walk_laplacian",
+    "read_config",
     "siglip",
     "sim_siam",
     "simple_sum_of_authors",
@@ -113,6 +135,7 @@ __all__ = [
     "spherical_kmeans",
     "supervised_contrastive",
     "swapped_assignment",
+    "train",
     "uniformity",
     "uniformity_floor",
 ]
