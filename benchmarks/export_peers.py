@@ -1,6 +1,6 @@
 """Exported weights in the real libraries: torchvision, timm. Needs both; `make bench` runs it in their environment.
 
-.venv-peers/bin/python benchmarks/export_peers.py            exports, loads there, compares the features
+.venv-peers/bin/python benchmarks/export_peers.py [MODEL…]   exports, loads there, compares the features
 .venv-peers/bin/python benchmarks/export_peers.py --record   writes tests/export/fixtures anew from the libraries
 """
 
@@ -38,12 +38,12 @@ def record() -> None:
         print(f"{file.name}: {library} {content['version']}, {', '.join(models)}")
 
 
-def compare() -> None:
-    images = torch.rand(2, 3, 160, 160, generator=torch.Generator().manual_seed(0)) * 4 - 2
+def compare(names: list[str]) -> None:
+    images = torch.rand(2, 3, 96, 96, generator=torch.Generator().manual_seed(0)) * 4 - 2
     print(f"{'library':12} {'model':18} {'file':13} largest difference, as a share of the largest feature")
     with tempfile.TemporaryDirectory() as folder:
         for library, suffixes in SUFFIX.items():
-            for name in ARCHITECTURES:
+            for name in names:
                 encoder = _started(name)
                 with torch.no_grad():
                     ours = encoder(images)
@@ -98,4 +98,4 @@ def _shapes(model: nn.Module) -> dict[str, list[int]]:
 
 
 if __name__ == "__main__":
-    record() if "--record" in sys.argv[1:] else compare()
+    record() if "--record" in sys.argv[1:] else compare(sys.argv[1:] or list(ARCHITECTURES))
