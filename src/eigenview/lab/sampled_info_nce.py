@@ -19,6 +19,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from eigenview.errors import DataError
 from eigenview.graph import Kernel
 from eigenview.lab.agreement import Interval, interval
 from eigenview.lab.planted import row_normalised
@@ -117,11 +118,20 @@ class Population:
         return float(attraction + partition[both].mean() - weight @ partition + added[both].mean())
 
 
-def balanced(weights: Tensor, *, iterations: int = 2000) -> Tensor:
-    """A symmetric graph scaled to equal row sums and total 1: D·W·D with the D that Sinkhorn's iteration finds."""
+def balanced(weights: Tensor, *, iterations: int = 5000) -> Tensor:
+    """A symmetric graph scaled to equal row sums and total 1: D·W·D with the D that Sinkhorn's iteration finds.
+
+    Not every pattern of zeros allows it (a star does not); such a graph is refused.
+    """
     scale = torch.ones(len(weights), dtype=weights.dtype)
     for _ in range(iterations):
-        scale = (scale / (weights @ scale)).sqrt()  # the geometric mean of two steps: no oscillation
+        degree = scale * (weights @ scale)
+        if bool((degree - 1).abs().max() < 1e-14):
+            break
+        scale = scale / degree.sqrt()  # both sides at once: no oscillation
+    error = float((scale * (weights @ scale) - 1).abs().max())
+    if not error < 1e-10:
+        raise DataError(f"this graph's zeros keep its rows from equal sums; {error:.1e} is left: add edges")
     pairs = scale[:, None] * weights * scale
     return pairs / pairs.sum()
 

@@ -201,7 +201,7 @@ def _figure(example: Tensor, solutions: Solutions) -> Figure:
     left.axhline(solved_directly(example)[0], color=COLOURS[1], linewidth=1, label="(P1), solved directly")
     left.plot([best], [value], "o", color=COLOURS[6], markersize=7, label=f"τ* = {best:.3f}")
     left.set(xscale="log", xlabel="temperature τ", ylabel="value", ylim=(0, 4), title="InfoNCE bounds (P1) from above")
-    left.legend(loc="upper center")
+    left.legend(loc="lower right")
     middle.plot(solutions.direct, solutions.dual, ".", color=COLOURS[0])
     ends = [min(solutions.direct), max(solutions.direct)]
     middle.plot(ends, ends, color="black", linewidth=0.8)
@@ -217,7 +217,7 @@ def _training_figure(trained: list[Temperatures]) -> Figure:
     for column, one in enumerate(trained):
         above, below = axes[column], axes[len(trained) + column]
         low, middle, high = ([max(value, 1e-3) for value in part] for part in (one.lower, one.median, one.upper))
-        above.plot(one.step, middle, "o-", color=COLOURS[0], label="median τ*")
+        above.plot(one.step, middle, "o-", color=COLOURS[0], label="median τ*, quartiles")
         band(above, one.step, low, high, COLOURS[0])
         above.axhline(one.trained_at, color=COLOURS[1], linestyle="--", label="τ in training")
         above.set(yscale="log", ylim=(0.8e-3, 1e1), title=f"Trained at τ = {one.trained_at}")
@@ -230,12 +230,10 @@ def _training_figure(trained: list[Temperatures]) -> Figure:
         share.grid(visible=False)
         share.spines["right"].set_visible(True)
         if column == 0:
-            above.set_ylabel("best temperature (quartiles)")
+            above.set_ylabel("best temperature (0 drawn at 0.001)")
             below.set_ylabel("mean over queries")
-            above.legend(loc="upper right")
         if column == len(trained) - 1:
             share.set_ylabel("share of queries, positive first")
-        handles = [*below.get_legend_handles_labels()[0], *share.get_legend_handles_labels()[0]]
-        if column == 1:
-            below.legend(handles=handles, loc="center right")
+    handles = [handle for axis in (above, below, share) for handle in axis.get_legend_handles_labels()[0]]
+    figure.legend(handles=handles, loc="outside lower center", ncols=5)
     return figure
