@@ -104,7 +104,7 @@ def run(settings: LabSettings) -> Outcome:
     ]
     curves = _curves(sweep)
     figures = {"": _draw_plane(curves, scatter)}
-    rings = {tiny.name: [put_on_circle(tiny, kind, steps=3 * steps, seed=settings.seed) for kind in KINDS]}
+    rings = {tiny.name: [put_on_circle(tiny, kind, steps=2 * steps, seed=settings.seed) for kind in KINDS]}
     real = None if settings.is_quick else cifar10(settings.data, train=8_000, test=1_000, seed=settings.seed)
     if real is not None:
         rings[real.name] = [put_on_circle(real, kind, steps=100, seed=settings.seed) for kind in KINDS]

@@ -122,7 +122,7 @@ def _scaled(rows: Tensor, like: Tensor) -> Tensor:
     return (rows - like.mean(dim=0)) / torch.where(deviation > 1e-6, deviation, 1)
 
 
-def _shift_accuracy(layer: nn.Module, images: ImageSet, *, items: int = 300) -> float:
+def _shift_accuracy(layer: nn.Module, images: ImageSet, *, items: int = 100) -> float:
     step = 1 if images.is_tiny else 4
     found = []
     for views in fixed_views(images):
@@ -147,10 +147,8 @@ def trained(images: ImageSet, head: HeadKind, *, steps: int, seed: int) -> Branc
 def run(settings: LabSettings) -> Outcome:
     """Three heads on the digits, five seeds each; on CIFAR-10, where there is data, the MLP head with two seeds."""
     tiny = digits()
-    seeds = 2 if settings.is_quick else 5
-    data = {
-        tiny.name: _table(tiny, HEADS, range(settings.seed, settings.seed + seeds), 30 if settings.is_quick else 300)
-    }
+    seeds, steps = (2, 20) if settings.is_quick else (5, 300)
+    data = {tiny.name: _table(tiny, HEADS, range(settings.seed, settings.seed + seeds), steps)}
     real = None if settings.is_quick else cifar10(settings.data, train=8_000, test=1_000, seed=settings.seed)
     if real is not None:
         data[real.name] = _table(real, ("mlp",), range(settings.seed, settings.seed + 2), 160)
@@ -208,19 +206,10 @@ def _drawn(table: Table) -> Figure:
     for place, (key, title) in enumerate(FIGURES.items()):
         values = [table[name][key] for name in names]
         means = [value["mean"] for value in values]
-        reach = [
-            [value["mean"] - value["low"] for value in values],
-            [value["high"] - value["mean"] for value in values],
-        ]
+        reach = [[value["mean"] - value["low"], value["high"] - value["mean"]] for value in values]
+        ends = list(zip(*reach, strict=True))
         colours = [colour[name.split(":")[0]] for name in names]
-        axes[place].barh(
-            range(len(names)),
-            means,
-            color=colours,
-            xerr=list(zip(*reach, strict=True)),
-            ecolor="black",
-            error_kw={"lw": 1},
-        )
+        axes[place].barh(range(len(names)), means, color=colours, xerr=ends, error_kw={"lw": 1})
         axes[place].set_title(title)
         axes[place].invert_yaxis()
         axes[place].set_yticks(range(len(names)), [_label(name, table) if place % 3 == 0 else "" for name in names])

@@ -112,7 +112,7 @@ def build_branch(images: ImageSet, *, output: int, head: HeadKind = "mlp", seed:
         torch.manual_seed(seed)
         encoder: nn.Module
         if images.is_tiny:
-            encoder = nn.Sequential(nn.Flatten(), MLP(channels * side * side, FEATURES, FEATURES), nn.ReLU())
+            encoder = nn.Sequential(nn.Flatten(), MLP(channels * side * side, FEATURES, FEATURES), nn.GELU())
         else:
             encoder = build_encoder("small", channels=channels, image_size=side)
         return Branch(encoder, build_projection(head, output))
