@@ -126,7 +126,7 @@ def one(method: str, seed: int, options: argparse.Namespace, train_set: Source, 
     before = accuracy(encoder, train_set, test_set, view)
     load_weights(encoder, config.out / "checkpoints" / "last" / "weights.safetensors", prefix="encoder.")
     after = accuracy(encoder, train_set, test_set, view)
-    last = Run(run.folder).metrics()[-1]
+    last = [line for line in Run(run.folder).metrics() if "loss" in line][-1]
     row = {
         "seed": seed,
         "before": before,
@@ -137,7 +137,7 @@ def one(method: str, seed: int, options: argparse.Namespace, train_set: Source, 
         "effective_rank": last["effective_rank"],
         "seconds": last["seconds"],
         "views_per_second": last["views_per_second"],
-        "alarms": [alarm for line in run.metrics() for alarm in line["alarms"]],
+        "alarms": [alarm for line in run.metrics() for alarm in line.get("alarms", [])],
     }
     result.write_text(json.dumps(row))
     return row

@@ -76,7 +76,7 @@ def first_loss(name, method, batch):
         "random-walk": lambda: losses.random_walk_laplacian(a, b),
         "spectral": lambda: losses.spectral_contrastive(a, b),
         "align-uniform": lambda: losses.align_uniform(a, b),
-        "laplacian-eigenmaps": lambda: losses.laplacian_eigenmaps(a, b),
+        "laplacian-eigenmaps": lambda: losses.laplacian_eigenmaps(a, b, decorrelation_weight=WIDTH),
         "supcon": lambda: losses.supervised_contrastive(a, b, labels=batch.label),
         "supervised": lambda: sum(nn.functional.cross_entropy(method.classifier(z), batch.label) for z in (a, b)) / 2,
     }[name]()
@@ -164,6 +164,13 @@ def test_swav_prototypes_stay_put_while_frozen():
         method(batch).loss.backward()
         method.before_update(step)
         assert (method.prototypes.weight().grad is None) == (step < 2)
+
+
+def test_swav_without_sinkhorn_takes_its_codes_by_softmax():
+    method, batch = build("swav", sinkhorn_iterations=0, epsilon=0.5), batch_of()
+    scores = [normalize(z) @ method.prototypes.weight().T for z in embeddings(method, batch)]
+    codes = [(score.detach() / 0.5).softmax(dim=1) for score in scores]
+    torch.testing.assert_close(method(batch).loss, losses.swapped_assignment(scores, codes))
 
 
 def test_swav_uses_the_queue_once_it_is_full():

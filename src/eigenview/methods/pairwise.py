@@ -190,7 +190,9 @@ class AlignUniform(Pairwise):
 
 
 class EigenmapsSettings(MethodSettings):
-    decorrelation_weight: float = Field(1.0, ge=0)
+    decorrelation_weight: float | None = Field(
+        None, ge=0
+    )  # None: the embedding's width, to sum as the distances do
 
 
 class LaplacianEigenmaps(Pairwise):
@@ -198,11 +200,15 @@ class LaplacianEigenmaps(Pairwise):
     settings: EigenmapsSettings
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        weight = self.settings.decorrelation_weight
-        return laplacian_eigenmaps(*views, decorrelation_weight=weight, group=self.setting.group)
+        return laplacian_eigenmaps(*views, decorrelation_weight=self.weight, group=self.setting.group)
+
+    @property
+    def weight(self) -> float:
+        given = self.settings.decorrelation_weight
+        return float(self.head.output_width) if given is None else given
 
     def chance_level(self, items: int) -> float:
-        return self.settings.decorrelation_weight
+        return self.weight
 
 
 class SupConSettings(MethodSettings):

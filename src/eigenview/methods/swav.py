@@ -21,7 +21,7 @@ class SwAVSettings(MethodSettings):
     prototypes: int = Field(3000, ge=2)
     temperature: float = Field(0.1, gt=0)
     epsilon: float = Field(0.05, gt=0)  # lower (0.01 to 0.03) on CIFAR
-    sinkhorn_iterations: int = Field(3, ge=1)
+    sinkhorn_iterations: int = Field(3, ge=0)  # 0: codes by softmax alone, which may all fall on one prototype
     queue: int = Field(0, ge=0)  # rows over all processes; 3840 for batches of 256, 0 for none
     queue_from_epoch: int = Field(15, ge=0)
     frozen_steps: int | None = Field(None, ge=0)  # prototypes stay put so long; None: one epoch
@@ -59,6 +59,8 @@ class SwAV(Method):
                 before = [[self.queue.share(crop, group) @ weight.T] for crop in range(len(scores))]
             if self.training:
                 self.queue.enqueue(views, group)
+        if self.settings.sinkhorn_iterations == 0:
+            return [(score / self.settings.epsilon).softmax(dim=1) for score in scores]
         return [
             sinkhorn(
                 torch.cat([*earlier, score]),
