@@ -13,7 +13,7 @@ from safetensors.torch import save_file
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import extract, open_run
-from eigenview.evaluation.sample import read_sample, training_recipe, write_sample
+from eigenview.evaluation.sample import read_sample, write_sample
 from eigenview.nn import build_encoder, build_head
 from eigenview.views import Views, preset
 
@@ -113,14 +113,6 @@ def test_a_run_without_a_head_has_no_projections(tmp_path):
     assert found.first_view is None
     assert found.second_view is None
     assert found.prototypes is None
-
-
-def test_the_recipe_is_the_one_that_training_would_take():
-    assert training_recipe({"views": {"preset": "auto"}}, SOURCE) == preset("digits", size=12)
-    assert training_recipe({"views": {"preset": "simclr-cifar", "size": 24}}, SOURCE).crops[0].size == 24
-    crops = [{"size": 16, "count": 2, "scale": [0.3, 1.0]}, {"size": 8, "count": 4, "scale": [0.1, 0.3]}]
-    several = training_recipe({"views": {"preset": "auto", "crops": crops}}, SOURCE)
-    assert [(crop.size, crop.count) for crop in several.crops] == [(16, 2), (8, 4)]
 
 
 def test_bad_input_is_refused_with_its_reason(tmp_path):

@@ -20,10 +20,11 @@ from eigenview.diagnostics import cluster_count
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.evaluation.clustering import cluster
 from eigenview.evaluation.features import evaluating, extract
+from eigenview.evaluation.run_diagnosis import head_of, training_recipe
 from eigenview.evaluation.runs import EvaluatedRun, open_run
-from eigenview.nn import POOLED, build_head, load_weights
+from eigenview.nn import POOLED
 from eigenview.nn.weights import read_weights
-from eigenview.views import Crop, Cropper, Recipe, Views, auto_recipe, preset
+from eigenview.views import Cropper, Recipe, Views
 from eigenview.views.show import view_pixels
 
 FOLDER, SUMMARY = "sample", "sample.json"
@@ -89,7 +90,7 @@ def write_sample(
     features = found[POOLED]
     arrays: dict[str, Tensor | None] = {"features": features, "index": torch.from_numpy(chosen)}
     arrays |= {"labels": found.labels, "clusters": _clusters(features, found.labels, seed)}
-    recipe = training_recipe(run.config, part)
+    recipe = training_recipe(run, part)
     weights = folder / "checkpoints" / checkpoint / "weights.safetensors"
     head = _head(run, weights)
     if head is not None:
@@ -158,22 +159,6 @@ def _sheets(place: Path, stored: Mapping[str, object]) -> Sheets:
     return Sheets(inside, side, columns, rows)
 
 
-def training_recipe(config: Mapping[str, object], like: Source) -> Recipe:
-    """The views that a run's ``config.json`` names, or that fit the images where it says "auto"."""
-    views = config.get("views")
-    views = views if isinstance(views, dict) else {}
-    height, width, channels = like.image(0).pixels().shape
-    name = str(views.get("preset", "auto"))
-    recipe = auto_recipe(height, width, channels) if name == "auto" else preset(name)
-    if channels == 1 and len(recipe.mean) == 3:
-        recipe = replace(recipe, mean=recipe.mean[:1], std=recipe.std[:1])
-    if views.get("crops"):
-        return recipe.with_crops([Crop(one["size"], one["count"], tuple(one["scale"])) for one in views["crops"]])
-    if views.get("size"):
-        return recipe.with_crops([replace(crop, size=views["size"]) for crop in recipe.crops])
-    return recipe
-
-
 def _clusters(features: Tensor, labels: Tensor | None, seed: int) -> Tensor:
     known = 0 if labels is None else int((torch.unique(labels) >= 0).sum())
     neighbours = min(10, len(features) - 1)
@@ -185,18 +170,10 @@ def _clusters(features: Tensor, labels: Tensor | None, seed: int) -> Tensor:
 
 def _head(run: EvaluatedRun, weights: Path) -> nn.Module | None:
     """The run's head, or None where its settings or its checkpoint hold none that can be built."""
-    settings = run.config.get("method_settings")
-    if not isinstance(settings, dict) or not isinstance(settings.get("head"), str):
-        return None
-    widths = {name: settings.get(f"head_{name}") for name in ("hidden", "output")}
-    given = {name: width for name, width in widths.items() if isinstance(width, int)}
     try:
-        head = build_head(settings["head"], run.encoder.feature_width, **given)
-        if next(head.parameters(), None) is not None:
-            load_weights(head, weights, prefix="head.")
+        return head_of(run, weights)
     except EigenviewError:
         return None
-    return head
 
 
 def _projections(run: EvaluatedRun, head: nn.Module, part: Source, recipe: Recipe) -> tuple[Tensor, Tensor]:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from eigenview.diagnostics import diagnose
 from eigenview.errors import DataError, EigenviewError, SettingError
+from eigenview.evaluation.run_diagnosis import progress_of
 from eigenview.report.page import build_page
-from eigenview.report.run_files import RunFiles, number, read_run
+from eigenview.report.run_files import RunFiles, read_run
 from eigenview.report.structure import structure_of
 
 __all__ = ["write_report"]
@@ -56,9 +57,16 @@ def _diagnosed(run: RunFiles) -> RunFiles:
     if run.diagnosis is not None or sample is None or sample.first_view is None:
         return run
     labels = None if sample.labels is None or (sample.labels < 0).all() else sample.labels
-    loss, chance = number(run.last.get("loss")), number(run.last.get("chance"))
+    ended = progress_of(run.folder)
     try:
-        found = diagnose(sample.first_view, sample.second_view, labels, loss=loss, chance=chance)
+        found = diagnose(
+            sample.first_view,
+            sample.second_view,
+            labels,
+            loss=ended.loss,
+            chance=ended.chance,
+            has_diverged=ended.has_diverged,
+        )
     except EigenviewError as error:
         return replace(run, problems=(*run.problems, f"the sample could not be diagnosed: {error}"))
     return replace(run, diagnosis=found)

@@ -128,7 +128,7 @@ def _mixture(sample: Sample, members: NDArray[np.int64]) -> Html | None:
         return None
     labels, counts = np.unique(sample.labels[members], return_counts=True)
     top = np.argsort(-counts, kind="stable")[:3]
-    said = ", ".join(f"{counts[k] / len(members):.0%} {class_name(sample, int(labels[k]))}" for k in top)
+    said = ", ".join(f"{class_name(sample, int(labels[k]))} ({counts[k] / len(members):.0%})" for k in top)
     return element("p", said, class_="note")
 
 

@@ -12,12 +12,12 @@ from typing import TypeAlias
 from eigenview.diagnostics import Diagnosis
 from eigenview.errors import DataError, EigenviewError
 from eigenview.evaluation import Score, load_scores
+from eigenview.evaluation.comparison import BASELINES
+from eigenview.evaluation.run_diagnosis import load_diagnosis
 from eigenview.evaluation.sample import Sample, read_sample
 
 JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 Settings = Mapping[str, JSON]
-
-BASELINES = ("raw pixels", "untrained")  # subjects of scores that are not the run's own
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,12 @@ class RunFiles:
         return next((line for line in reversed(self.metrics) if number(line.get("loss")) is not None), {})
 
     def own_scores(self) -> list[Score]:
-        return [score for score in self.scores if score.subject not in BASELINES]
+        """One a protocol and data set; those under a former name of the folder count where there are no others."""
+        own = [score for score in self.scores if score.subject not in BASELINES]
+        found: dict[tuple[str, str], Score] = {}
+        for score in sorted(own, key=lambda score: score.subject != self.name):
+            found.setdefault((score.protocol_hash, score.data_hash), score)
+        return list(found.values())
 
 
 def read_run(folder: str | Path) -> RunFiles:
@@ -62,8 +67,7 @@ def read_run(folder: str | Path) -> RunFiles:
     except EigenviewError as error:
         problems.append(str(error))
     try:
-        file = folder / "diagnosis.json"
-        diagnosis = Diagnosis.from_json(file.read_text(encoding="utf-8")) if file.is_file() else None
+        diagnosis = load_diagnosis(folder)
     except (EigenviewError, OSError, ValueError) as error:
         problems.append(f"diagnosis.json is of another version: {error!s:.120}…; diagnose the run again")
     return RunFiles(

@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 from eigenview.errors import SettingError
 from eigenview.evaluation import Compared, Score, compare
+from eigenview.evaluation.comparison import BASELINES
+from eigenview.nn import POOLED
 from eigenview.report.html import Html, element, join
-from eigenview.report.run_files import BASELINES, RunFiles
+from eigenview.report.run_files import RunFiles
 
 SHARES = ("accuracy", "hungarian accuracy", "map", "precision", "recall")  # shown in per cent
 PREFERRED = ("linear", "probe", "knn k=20", "10 labels a class", "kmeans", "1 labels a class", "knn", "retrieval")
@@ -48,7 +50,7 @@ def measures(run: RunFiles) -> list[Measure]:
             and (other.protocol_hash, other.data_hash) == (own.protocol_hash, own.data_hash)
             and len(other.items) == len(own.items)
         ]
-        found.append(Measure(own, tuple(sorted(same, key=lambda score: score.subject, reverse=True))))
+        found.append(Measure(own, tuple(sorted(same, key=lambda score: BASELINES.index(score.subject)))))
     return sorted(found, key=lambda measure: rank(measure.own))
 
 
@@ -56,25 +58,43 @@ def headline(run: RunFiles) -> list[Measure]:
     """At most four measures of different kinds, for the top of the page."""
     chosen: dict[str, Measure] = {}
     for measure in measures(run):
-        kind = measure.own.name.split(" ")[0] if "labels" not in measure.own.name else "few"
+        _, name = set_and_protocol(measure.own)
+        kind = "few" if "labels" in name else name.split(" ")[0]
         if measure.own.higher_is_better or kind not in chosen:
             chosen.setdefault(kind, measure)
     return list(chosen.values())[:CARDS]
 
 
 def rank(score: Score) -> tuple[int, int, str]:
-    place = next((at for at, name in enumerate(PREFERRED) if score.name.startswith(name)), len(PREFERRED))
+    _, protocol = set_and_protocol(score)
+    place = next((at for at, name in enumerate(PREFERRED) if protocol.startswith(name)), len(PREFERRED))
     return place, int(score.metric not in SHARES), score.name
+
+
+def set_and_protocol(score: Score) -> tuple[str, str]:
+    """Scores on several data sets have names such as "cifar: linear"."""
+    before, colon, after = score.name.rpartition(": ")
+    return (before, after) if colon else ("", score.name)
 
 
 def title(score: Score) -> str:
     """What was measured, in words a newcomer reads."""
-    name, _, setting = score.name.partition(" k=")
+    data, protocol = set_and_protocol(score)
+    name, _, setting = protocol.partition(" k=")
     if name == "knn":
-        return f"{setting} nearest neighbour" + ("s" if setting != "1" else "")
-    if "labels a class" in score.name:
-        return score.name.replace("1 labels", "1 label") if score.name.startswith("1 ") else score.name
-    return WORDS.get(name, name[:1].upper() + name[1:])
+        said = f"{setting} nearest neighbour" + ("s" if setting != "1" else "")
+    elif "labels a class" in protocol:
+        said = protocol.replace("1 labels", "1 label") if protocol.startswith("1 ") else protocol
+    else:
+        said = WORDS.get(name, name[:1].upper() + name[1:])
+    return f"{said} on {data}" if data else said
+
+
+def described(score: Score) -> Html:
+    """The title, then the metric and, beside the usual one, the layer."""
+    layer = str(score.protocol.get("layer") or POOLED)
+    more = "" if layer == POOLED else f", {layer}"
+    return join(title(score), element("span", f" {score.metric}{more}", class_="note"))
 
 
 def shown(value: float, metric: str) -> str:
@@ -142,14 +162,13 @@ def table(run: RunFiles) -> Html | None:
     found = measures(run)
     if not found:
         return None
-    named = [name for name in reversed(BASELINES) if any(one.subject == name for one in run.scores)]
+    named = [name for name in BASELINES if any(one.subject == name for one in run.scores)]
     head = element("tr", *(element("th", name, scope="col") for name in ("measure", "this run", *named)))
     body = []
     for measure in found:
         rows = {row.score.subject: row for row in measure.rows[1:]}
         cells = [_own_cell(measure.own), *(_cell(rows.get(name)) for name in named)]
-        label = join(title(measure.own), element("span", f" {measure.own.metric}", class_="note"))
-        body.append(element("tr", element("th", label, scope="row"), *cells))
+        body.append(element("tr", element("th", described(measure.own), scope="row"), *cells))
     return _wrapped(head, body)
 
 
@@ -169,28 +188,31 @@ def _cell(row: Compared | None) -> Html:
 
 def comparison(runs: Sequence[RunFiles]) -> Html | None:
     """Every measure that at least two runs have, the first run as reference; paired significance, item by item."""
-    keys: dict[tuple[str, str], Score] = {}
+    keys: dict[tuple[str, str, str], Score] = {}
     for run in runs:
         for score in run.own_scores():
-            keys.setdefault((score.name, score.metric), score)
+            keys.setdefault(_kind(score), score)
     rows = []
     for score in sorted(keys.values(), key=rank):
         found = [_find(run, score) for run in runs]
         if sum(one is not None for one in found) < 2:
             continue
-        label = join(title(score), element("span", f" {score.metric}", class_="note"))
         reference = found[0]
         cells = [_own_cell(reference) if reference else element("td", "\N{EN DASH}")]
         cells += [_against(reference, other) for other in found[1:]]
-        rows.append(element("tr", element("th", label, scope="row"), *cells))
+        rows.append(element("tr", element("th", described(score), scope="row"), *cells))
     if not rows:
         return None
     names = [element("th", name, scope="col") for name in ("measure", *(run.name for run in runs))]
     return _wrapped(element("tr", *names), rows)
 
 
+def _kind(score: Score) -> tuple[str, str, str]:
+    return score.name, score.metric, str(score.protocol.get("layer"))
+
+
 def _find(run: RunFiles, like: Score) -> Score | None:
-    same = [one for one in run.own_scores() if (one.name, one.metric) == (like.name, like.metric)]
+    same = [one for one in run.own_scores() if _kind(one) == _kind(like)]
     fair = [one for one in same if (one.protocol_hash, one.data_hash) == (like.protocol_hash, like.data_hash)]
     return next(iter([*fair, *same]), None)
 

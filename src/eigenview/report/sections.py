@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from eigenview.report import facts, galleries, scores, summary
 from eigenview.report.html import Child, Html, element, join
+from eigenview.report.map_section import map_stage
 from eigenview.report.run_files import RunFiles, number
 from eigenview.report.structure import Structure
 
-NO_SAMPLE = "No sample of images was embedded yet: eigenview.evaluation.sample.write_sample(run, source) writes one."
+NO_SAMPLE = "No sample of images yet: eigenview train writes one at its end, or write_sample(run, source) at any time."
 NO_SCORES = "No scores yet: eigenview evaluate RUN SOURCE measures them, with the baselines."
 
 CHARTS = {  # id: heading, how to read it
@@ -45,7 +46,13 @@ def of_one(run: RunFiles, found: Structure | None) -> list[Section]:
     sample = run.sample
     if sample is not None and found is not None:
         parts += [
-            _map(found),
+            section(
+                "map",
+                "Map",
+                "Map of the embedding",
+                "Each dot is an image; close dots look alike to the encoder. Point to see it, click for more.",
+                *map_stage(found),
+            ),
             section(
                 "neighbours",
                 "Neighbours",
@@ -242,70 +249,4 @@ def _confusion(found: Structure) -> Section:
     plot = element("div", id="plot-confusion", class_="plot", role="img", aria_label="confusion matrix of the probe")
     return section(
         "confusion", "Confusion", "What the probe confuses", said, element("figure", plot, class_="chart confusion")
-    )
-
-
-def _map(found: Structure) -> Section:
-    """Controls and an empty canvas; the script fills them."""
-    names = [one.name for one in found.projections]
-    radios = [
-        element(
-            "label", element("input", type="radio", name="projection", value=at, checked=at == 0), element("span", name)
-        )
-        for at, name in enumerate(names)
-    ]
-    controls = element(
-        "div",
-        element("fieldset", element("legend", "Projection"), *radios, class_="choice"),
-        element("fieldset", element("legend", "Colour by"), class_="choice", id="colourings"),
-        element(
-            "label",
-            element("span", "Find"),
-            element("input", type="search", id="map-find", placeholder="file name or class"),
-            class_="find",
-        ),
-        class_="controls",
-    )
-    buttons = [
-        element("button", sign, type="button", id=f"map-{name}", aria_label=said)
-        for name, sign, said in (
-            ("in", "+", "zoom in"),
-            ("out", "\N{MINUS SIGN}", "zoom out"),
-            ("reset", "\N{MULTIPLICATION SIGN}1", "whole map"),
-        )
-    ]
-    stage = element(
-        "div",
-        element(
-            "canvas",
-            id="map-canvas",
-            tabindex=0,
-            role="application",
-            aria_describedby="map-help",
-            aria_label="map of the embedding",
-        ),
-        element("div", *buttons, class_="zoom"),
-        element("div", id="map-tip", class_="tip", hidden=True),
-        class_="stage",
-    )
-    help_text = (
-        "Arrow keys walk from image to image, + and \N{MINUS SIGN} zoom, Escape lets go. Ctrl and wheel zoom too."
-    )
-    side = element(
-        "div",
-        element("div", id="map-selected", class_="selected", aria_live="polite"),
-        element(
-            "div",
-            element("button", "all", type="button", id="map-all"),
-            element("button", "none", type="button", id="map-none"),
-            element("span", id="map-shown", class_="note"),
-            class_="legend-head",
-        ),
-        element("div", id="map-legend", class_="legend", role="group", aria_label="groups shown"),
-        class_="side",
-    )
-    note = element("p", element("span", id="map-note"), " ", help_text, class_="note", id="map-help")
-    lead = "Each dot is an image; close dots look alike to the encoder. Point to see one, click for its neighbours."
-    return section(
-        "map", "Map", "Map of the embedding", lead, controls, element("div", stage, side, class_="map"), note
     )

@@ -9,8 +9,6 @@ from eigenview.report.html import Html, element, join
 from eigenview.report.run_files import RunFiles, number
 from eigenview.report.scores import Measure, headline, interval, is_share, shown, title
 
-UNITS = {"accuracy": "accuracy"}
-
 
 @dataclass(frozen=True)
 class Summary:
@@ -36,7 +34,8 @@ def _health(found: Diagnosis) -> str:
     figures = found.figures
     said = f"The embeddings spread over {figures.effective_rank:.0f} of {min(figures.n, figures.d)} directions"
     if figures.views is not None:
-        said += f", and {figures.views.matched.value:.0%} of images find their own other view first"
+        found_first = f"{figures.views.matched.value:.0%} of images find their own other view first"
+        said += f", and {found_first} among {figures.n:,}"
     return f"{said}."
 
 
@@ -47,11 +46,12 @@ def _gain(measure: Measure) -> str:
     value = f"{shown(own.value, own.metric)} (95\N{NO-BREAK SPACE}% interval {interval(own)})"
     said = f"{_capital(own.metric)} by {name} is {value}"
     gaps = [_gap(-row.difference, row.score.metric, row.score.subject) for row in measure.rows[1:]]
-    return f"{said}, {' and '.join(gaps)}." if gaps else f"{said}; no baseline was measured."
+    listed = " and ".join(filter(None, [", ".join(gaps[:-1]), *gaps[-1:]]))
+    return f"{said}, {listed}." if gaps else f"{said}; no baseline was measured."
 
 
 def _gap(difference: float, metric: str, subject: str) -> str:
-    named = "the untrained encoder" if subject == "untrained" else subject
+    named = {"untrained": "the untrained encoder", "supervised": "a supervised run"}.get(subject, subject)
     size = f"{abs(100 * difference):.1f} points" if is_share(metric) else f"{abs(difference):.3f}"
     return f"{size} {'above' if difference >= 0 else 'below'} {named}"
 
