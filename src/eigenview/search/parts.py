@@ -53,7 +53,7 @@ class Parts:
             if changed:
                 raise SettingError(
                     f"{printable(self.folder)} holds the unfinished work of another {' and '.join(changed)}; "
-                    "begin anew (resumes=False), or choose another out"
+                    "begin anew (--anew, or resumes=False), or choose another out"
                 )
         elif self.folder.exists():
             self.remove()
