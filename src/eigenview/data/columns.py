@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from eigenview.data.source import NO_LABEL, Labels
+from eigenview.data.source import LARGEST_LABEL, NO_LABEL, Labels
 from eigenview.errors import DataError
 
 COMMON_NAMES = {
@@ -37,17 +37,21 @@ def need_column(role: str, named: str | None, present: Sequence[str], place: str
     return found
 
 
-def numbered_labels(values: Sequence[str | int | float | None], place: str) -> tuple[tuple[str, ...] | None, Labels]:
+def numbered_labels(values: Sequence[object], place: str) -> tuple[tuple[str, ...] | None, Labels]:
     """Labels as numbers. Whole numbers stay what they are; if any is a word, all are names, numbered in sorted order.
 
-    None and the empty string mean no label.
+    None, the empty string and NaN (how tables write a missing number) mean no label.
     """
-    kept = [None if value is None or value == "" else value for value in values]
+    kept = [None if value is None or value == "" or value != value else value for value in values]
+    for value in kept:
+        if (isinstance(value, float) and not value.is_integer()) or not isinstance(value, str | int | float | None):
+            raise DataError(f"labels must be whole numbers or names; {place} has {value!r}")
     if all(value is None or _is_whole(value) for value in kept):
-        numbers = np.array([NO_LABEL if value is None else int(value) for value in kept], dtype=np.int64)
-        if numbers.size and numbers.min() < NO_LABEL:
-            raise DataError(f"labels must be at least 0 (or empty for none); {place} has {numbers.min()}")
-        return None, numbers
+        whole = [NO_LABEL if value is None else int(value) for value in kept]  # type: ignore[call-overload]
+        if whole and not NO_LABEL <= min(whole) <= max(whole) <= LARGEST_LABEL:
+            found = min(whole) if min(whole) < NO_LABEL else max(whole)
+            raise DataError(f"labels must be at least 0 (or empty for none) and below 2³¹; {place} has {found}")
+        return None, np.array(whole, dtype=np.int64)
     names = sorted({str(value) for value in kept if value is not None})
     places = {name: number for number, name in enumerate(names)}
     return tuple(names), np.array([NO_LABEL if value is None else places[str(value)] for value in kept], dtype=np.int64)
@@ -76,10 +80,10 @@ def as_captions(value: object) -> tuple[str, ...]:
     return tuple(str(text).strip() for text in several if text is not None and str(text).strip())
 
 
-def _is_whole(value: str | int | float) -> bool:
+def _is_whole(value: object) -> bool:
     if isinstance(value, str):
-        return value.strip().removeprefix("-").isdecimal()
-    return not isinstance(value, bool) and float(value).is_integer()
+        return value.strip().removeprefix("-").isdecimal() and len(value) < 100  # longer ones are no numbers to Python
+    return not isinstance(value, bool)
 
 
 def _names(found: object) -> tuple[str, ...] | None:

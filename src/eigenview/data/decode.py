@@ -21,7 +21,7 @@ from eigenview.data.modes import UPRIGHT, Pixels, as_eight_bits, as_measurements
 from eigenview.errors import DataError, SettingError
 
 # Only these decoders ever run: a file may lie about its name, and Pillow's EPS reader, say, would start a program.
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF", "PPM", "MPO", "JPEG2000")
+FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF", "PPM", "JPEG2000")  # JPEG's opens MPO too
 MAX_PIXELS = 1 << 27  # 134 megapixels: above the largest phone cameras in common use, 400 MB as RGB
 MAX_BYTES = 1 << 30
 ORIENTATION = 0x0112
@@ -176,8 +176,9 @@ def read_regular_file(path: str | Path, *, name: str) -> bytes:
 
 
 def printable(path: str | Path) -> str:
-    """A path that any terminal and log file takes, whatever bytes it holds."""
-    return os.fsencode(path).decode("utf-8", "backslashreplace")
+    """A path that any terminal and log file takes in one line, whatever bytes it holds."""
+    text = os.fsencode(path).decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 @contextmanager

@@ -86,8 +86,11 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
         raise DataError(f"{printable(path)} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except csv.Error as error:
         raise DataError(f"{printable(path)} is not a readable CSV file: {error}") from error
-    except json.JSONDecodeError as error:
-        raise DataError(f"{printable(path)}, line {number}: not JSON: {error.msg}") from error
+    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, or a list nested as deep
+        if isinstance(error, DataError):
+            raise
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
+        raise DataError(f"{printable(path)}, line {number}: not JSON: {reason}") from error
 
 
 def _merged(
@@ -100,6 +103,8 @@ def _merged(
         file = row[need_column("image", image, present, place)]
         if not isinstance(file, str) or not file:
             raise DataError(f"{place}, line {number}: the path of the image is missing")
+        if not _is_path(file):
+            raise DataError(f"{place}, line {number}: {file!a} cannot be a path")
         entry = entries.setdefault(file, Entry(file))
         for column in _caption_columns(captions, present, place):
             entry.captions.extend(as_captions(row[column]))
@@ -107,6 +112,11 @@ def _merged(
         if labels is not None:
             _set_label(entry, row[labels], f"{place}, line {number}")
     return list(entries.values())
+
+
+def _is_path(text: str) -> bool:
+    """Not with half a character (JSON can hold one) or a null byte in it."""
+    return "\0" not in text and text.encode("utf-8", "replace") == text.encode("utf-8", "surrogatepass")
 
 
 def _caption_columns(named: str | None, present: list[str], place: str) -> list[str]:

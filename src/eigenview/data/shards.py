@@ -22,7 +22,7 @@ from eigenview.data.columns import as_captions
 from eigenview.data.decode import EncodedImage, UnreadableImage, printable
 from eigenview.data.extras import extra_module
 from eigenview.data.folder import SUFFIXES
-from eigenview.data.source import Item, Share, SourceInfo
+from eigenview.data.source import LARGEST_LABEL, Item, Share, SourceInfo
 from eigenview.errors import DataError
 
 SHARD_TROUBLE = (tarfile.TarError, OSError, EOFError, zlib.error, ValueError)
@@ -132,9 +132,11 @@ def _annotations(sample: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]
         label = int(sample["cls"].decode("ascii"))
     if "txt" in sample:
         captions = (*as_captions(sample["txt"].decode("utf-8")), *captions)
-    if label is None or (isinstance(label, int) and not isinstance(label, bool)):
+    if label is None:
+        return None, captions
+    if isinstance(label, int) and not isinstance(label, bool) and 0 <= label <= LARGEST_LABEL:
         return label, captions
-    raise ValueError(f"the label {label!r} is not a whole number")
+    raise ValueError(f"the label {label!r} is not a whole number from 0")
 
 
 def _open_shard(shard: str) -> IO[bytes]:

@@ -17,6 +17,7 @@ Labels = npt.NDArray[np.int64]
 Depth = npt.NDArray[np.float32]  # (height, width)
 
 NO_LABEL = -1  # in arrays of labels, where an item has none
+LARGEST_LABEL = 2**31 - 1  # more classes than anyone has; a larger number is no label, but an identifier
 
 
 @dataclass(frozen=True)
