@@ -32,7 +32,7 @@ from eigenview.lab.agreement import (
     written,
 )
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, MARKERS, band, panels
+from eigenview.lab.figures import COLOURS, MARKERS, panels
 from eigenview.lab.planted import minimised
 from eigenview.lab.similarity import linear_cka
 from eigenview.losses import clip
@@ -228,8 +228,12 @@ def _figure(rising: list[Point], noisy: list[Point]) -> Figure:
     for axis, points, x, label in parts:
         for key, colour, marker in zip(names, COLOURS, MARKERS, strict=False):
             values: list[Interval] = [getattr(point, key) for point in points]
-            axis.plot(x, [value["mean"] for value in values], marker=marker, color=colour, label=names[key])
-            band(axis, x, [value["low"] for value in values], [value["high"] for value in values], colour)
+            mean = [value["mean"] for value in values]
+            reach = [
+                [value["mean"] - value["low"] for value in values],
+                [value["high"] - value["mean"] for value in values],
+            ]
+            axis.errorbar(x, mean, yerr=reach, marker=marker, color=colour, capsize=3, elinewidth=1, label=names[key])
         axis.set(xlabel=label, ylabel="agreement", ylim=(-0.05, 1.05))
     axes[0].set_title("Shared captions make the clusters")
     axes[1].set_title("Wrong captions undo them")
@@ -241,7 +245,9 @@ def _embedding_figure(pairs: Pairs, rows: Tensor) -> Figure:
     """Two leading directions of CLIP beside two eigenvectors; images as dots, texts as crosses."""
     figure, axes = panels(1, 2, width=4.8, height=4.4)
     images = len(pairs.image_concepts)
-    plots = ((axes[0], eigenvectors(pairs), "Bottom eigenvectors"), (axes[1], _leading(rows), "CLIP's embeddings"))
+    vectors = eigenvectors(pairs)
+    turned = turned_to(leading_directions(rows, CONCEPTS - 1), vectors)
+    plots = ((axes[0], vectors, "Bottom eigenvectors"), (axes[1], turned, "CLIP's leading directions, turned to them"))
     for axis, points, title in plots:
         for concept in range(CONCEPTS):
             for part, marker, name in ((slice(0, images), "o", "images"), (slice(images, None), "x", "texts")):
@@ -253,5 +259,8 @@ def _embedding_figure(pairs: Pairs, rows: Tensor) -> Figure:
     return figure
 
 
-def _leading(rows: Tensor) -> Tensor:
-    return leading_directions(rows, 2)
+def turned_to(rows: Tensor, wanted: Tensor) -> Tensor:
+    """``rows`` (n, d) after the rotation or reflection that brings them closest to ``wanted`` (n, d)."""
+    left, _, right = torch.linalg.svd(rows.T @ wanted)
+    rotation: Tensor = left @ right
+    return rows @ rotation

@@ -45,11 +45,13 @@ def convergence_figure(parts: list[Convergence]) -> Figure:
             color=colour,
             label=f"|bias|, {part.embeddings}",
         )
-        right.plot(x, [abs(size.foretold) for size in sizes], color=colour, label="|c|/(2B−1)")
-        right.plot(x, [size.spread for size in sizes], ":", color=colour, label="spread of one batch")
+        right.plot(x, [abs(size.foretold) for size in sizes], color=colour, label=f"|c|/(2B−1), {part.embeddings}")
+        right.plot(x, [size.spread for size in sizes], ":", color=colour, label=f"spread, {part.embeddings}")
     right.set(xscale="log", yscale="log", xlabel="pairs in a batch", ylabel="distance from H/n")
     right.set_title("The bias falls as 1/B, the spread as 1/√B")
-    right.legend(loc="lower left")
+    low, high = right.get_ylim()
+    right.set_ylim(low, 60 * high)  # room for the legend
+    right.legend(loc="upper right", ncols=2)
     return figure
 
 
@@ -61,9 +63,10 @@ def training_figure(training: Training) -> Figure:
     left.plot(steps, training.partition, color=COLOURS[1], label="log-partition (pushes apart)")
     left.plot(steps, training.trace, color=COLOURS[0], label="tr(ZᵀLZ)/τ (pulls together)")
     left.set(xlabel="step", ylabel="per object", title="H is the sum of its two terms", ylim=(0, None))
-    left.legend(loc="center right")
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     right.semilogy(steps, [max(value, 1e-18) for value in training.difference], ".", color=COLOURS[2], markersize=3)
-    right.set(xlabel="step", ylabel="|H − trace/τ − partition| / H", title="to rounding, at every step")
+    right.set(xlabel="step", ylabel="|H − trace/τ − partition| / H (0 at 1e-18)")
+    right.set_title("to rounding, at every step")
     right.set_ylim(1e-18, 1e-12)
     return figure
 
@@ -92,7 +95,7 @@ def priors_figure(priors: list[Reached]) -> Figure:
             image = axis.imshow(matrix, vmin=0, vmax=highest, interpolation="nearest")
             axis.grid(visible=False)
             axis.set_title(f"{reached.prior}: {name}")
-            blocks = range(0, len(matrix) + 1, len(matrix) // 3)
+            blocks = range(0, len(matrix), len(matrix) // 3)
             axis.set(xticks=blocks, yticks=blocks, xlabel="node" if row else "", ylabel="" if column else "node")
         label = "probability of the edge"
         figure.colorbar(image, ax=[axes[column], axes[3 + column]], location="bottom", shrink=0.8, label=label)

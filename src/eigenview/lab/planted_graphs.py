@@ -230,7 +230,7 @@ def _figure(rows: list[Agreement], threshold: float) -> Figure:
                 band(axis, x, [v["low"] for v in values], [v["high"] for v in values], colour)
         axis.axvline(threshold, color="black", linewidth=0.8, linestyle=":")
         axis.set(xlabel="mixing: share of edges that leave their block", ylabel=titles[measure])
-    axes[0].text(threshold, 0.02, " limit of\n detection", fontsize=9)
+    axes[0].text(threshold - 0.01, 0.1, "limit of\ndetection", fontsize=9, ha="right")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
 
