@@ -89,7 +89,7 @@ def place(images: ImageSet, objective: Objective, name: str, *, steps: int, seed
 def run(settings: LabSettings) -> Outcome:
     """The sweep and the scatter on the digits; the circle there and, where there is data, on CIFAR-10."""
     tiny = digits()
-    steps, seeds = (20, 2) if settings.is_quick else (200, 4)
+    steps, seeds = (20, 2) if settings.is_quick else (150, 4)
     shares = (0.0, 0.5, 1.0) if settings.is_quick else SHARES
     numbers = range(settings.seed, settings.seed + seeds)
     sweep = [
@@ -104,10 +104,10 @@ def run(settings: LabSettings) -> Outcome:
     ]
     curves = _curves(sweep)
     figures = {"": _draw_plane(curves, scatter)}
-    rings = {tiny.name: [put_on_circle(tiny, kind, steps=2 * steps, seed=settings.seed) for kind in KINDS]}
+    rings = {tiny.name: [put_on_circle(tiny, kind, steps=3 * steps, seed=settings.seed) for kind in KINDS]}
     real = None if settings.is_quick else cifar10(settings.data, train=8_000, test=1_000, seed=settings.seed)
     if real is not None:
-        rings[real.name] = [put_on_circle(real, kind, steps=100, seed=settings.seed) for kind in KINDS]
+        rings[real.name] = [put_on_circle(real, kind, steps=120, seed=settings.seed) for kind in KINDS]
     for name, ring in rings.items():
         figures[f"circle-{name.lower()}"] = draw_circle(ring)
         figures[f"classes-{name.lower()}"] = draw_classes(ring)

@@ -121,7 +121,7 @@ def planted_classes(settings: LabSettings) -> dict[str, object]:
     generator = np.random.default_rng(settings.seed)
     rows: list[dict[str, object]] = []
     for classes in (2, 3) if settings.is_quick else (2, 3, 4, 5):
-        for _ in range(2 if settings.is_quick else 8):
+        for _ in range(2 if settings.is_quick else 6):
             chosen = sorted(generator.choice(CLASSES, classes, replace=False).tolist())
             views = digit_views(side=MAIN[0], levels=MAIN[1], classes=chosen, items=300 if settings.is_quick else 1797)
             spectrum = views.graph().spectrum(12)
@@ -155,7 +155,7 @@ def digits_part(settings: LabSettings) -> dict[str, object]:
     graph = views.graph()
     spectrum = graph.spectrum(EIGENVALUES)
     clusters = spectrum.image_clusters(CLASSES)
-    steps, seeds = (60, 2) if settings.is_quick else (1500, 3)
+    steps, seeds = (60, 2) if settings.is_quick else (1000, 3)
     encoders: dict[str, object] = {}
     for name in ("pixels", "untrained", "InfoNCE", "spectral", "free"):
         count = 1 if name in ("pixels", "free") else seeds
@@ -196,7 +196,7 @@ def cifar_part(settings: LabSettings) -> dict[str, object] | None:
     sampled = sample_views(images, items=1000, pairs=2, seed=settings.seed)
     squared = squared_distances(sampled.pixels)
     unit = nearest_stranger(squared, sampled.image)
-    untrained, trained = train_on(images, steps=180, seed=settings.seed)
+    untrained, trained = train_on(images, steps=120, seed=settings.seed)
     features = {
         name: features_of(sampled, encoder)
         for name, encoder in (("pixels", None), ("untrained", untrained), ("trained", trained))

@@ -97,8 +97,8 @@ def put_on_circle(images: ImageSet, kind: Kind, *, steps: int, seed: int = 0) ->
         raise SettingError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     branch = build_branch(images, output=2, seed=seed)
     if kind != "untrained":
-        batch, versions = (128, 32) if images.is_tiny else (256, None)
-        draw = random_pairs(images, batch=batch, seed=seed, versions=versions)
+        versions = 32 if images.is_tiny else None
+        draw = random_pairs(images, batch=128, seed=seed, versions=versions)
         fit(branch, draw, _objective(kind, images.classes, seed), steps=steps)
     train, test = (normalize(encoded(branch, views), dim=1) for views in fixed_views(images))
     first, second = (normalize(encoded(branch, views), dim=1) for views in held_out_pairs(images, seed=seed))

@@ -151,7 +151,7 @@ def run(settings: LabSettings) -> Outcome:
     data = {tiny.name: _table(tiny, HEADS, range(settings.seed, settings.seed + seeds), steps)}
     real = None if settings.is_quick else cifar10(settings.data, train=8_000, test=1_000, seed=settings.seed)
     if real is not None:
-        data[real.name] = _table(real, ("mlp",), range(settings.seed, settings.seed + 2), 160)
+        data[real.name] = _table(real, ("mlp",), range(settings.seed, settings.seed + 2), 80)
     lines = [line for name, table in data.items() for line in _lines(name, table)]
     if real is None:
         lines.append("CIFAR-10 was left out: no data folder with cifar10 in it was given, or the run was quick.")
