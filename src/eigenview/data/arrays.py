@@ -58,14 +58,6 @@ class ArraySource(Unannotated):
             given = _first_of(read, (*LABEL_KEYS, *IMAGE_KEYS)) if isinstance(read, dict) else read
         return cls(images, labels=given, layout=layout, place=printable(path))
 
-    @property
-    def labels(self) -> Labels | None:
-        return self._labels
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        return self._classes
-
     def __len__(self) -> int:
         return len(self._images)
 

@@ -33,14 +33,6 @@ class FilesSource(Unannotated):
         self._labels, self._classes, self._captions = labels, classes, captions
         self._kind, self._place, self._channels = kind, place, channels
 
-    @property
-    def labels(self) -> Labels | None:
-        return self._labels
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        return self._classes
-
     def __len__(self) -> int:
         return len(self._names)
 

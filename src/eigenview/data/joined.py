@@ -31,17 +31,8 @@ class JoinedSource(Unannotated):
         self._sources = list(sources)
         self._starts = np.concatenate([[0], np.cumsum([len(source) for source in sources], dtype=np.int64)])
         self._classes = named.pop() if named else None
-        self._labels: Labels | None = None
         if any(source.labels is not None for source in sources):
             self._labels = np.concatenate([_labels_or_none(source) for source in sources])
-
-    @property
-    def labels(self) -> Labels | None:
-        return self._labels
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        return self._classes
 
     def __len__(self) -> int:
         return int(self._starts[-1])

@@ -9,9 +9,10 @@ from pathlib import Path
 from torch.utils.data import DataLoader
 
 from eigenview.data.batch import Batch
-from eigenview.data.failures import Failure, FailureLog
+from eigenview.data.failures import Failure
 from eigenview.data.fetch import Crash, Fetcher, Prepare, Request
 from eigenview.data.order import Plan, share_of
+from eigenview.data.position import Positioned
 from eigenview.data.source import BatchSource, Source
 from eigenview.data.workers import results, start_workers, worker_count
 from eigenview.distributed import Group, rank, world_size
@@ -29,7 +30,7 @@ class LoaderState:
     count: int
 
 
-class Loader:
+class Loader(Positioned):
     """Batches of ``batch_size`` items over all processes together, in an order that (seed, epoch) alone decide.
 
     Each process of ``group`` gets its consecutive share of every global batch, so W processes see the batches of one.
@@ -70,34 +71,21 @@ class Loader:
             )
         decodes = prepare is not None or not isinstance(source, BatchSource)
         self.workers = worker_count(workers, processes=self._world) if decodes or workers != "auto" else 0
-        self._failures = FailureLog(log)
+        super().__init__(log)
         blocked = getattr(source, "unreadable_folders", ())
         self._failures.note(Failure(folder, "the folder cannot be read") for folder in blocked)
         self._fetcher = Fetcher(source, prepare=prepare, seed=seed, replaces=unreadable == "replace")
         self._requests = _Requests()
         self._machine: DataLoader[Batch | Crash] | None = None
-        self._epoch = self._step = 0
         self._resume_at: int | None = None
 
     def __len__(self) -> int:
         """Batches in an epoch."""
         return self.plan.steps
 
-    @property
-    def epoch(self) -> int:
-        return self._epoch
-
-    @property
-    def unreadable(self) -> dict[str, str]:
-        """The items that could not be read so far, by name, and why."""
-        return self._failures.reasons
-
-    def set_epoch(self, epoch: int) -> None:
-        """What the next iteration shuffles by. A restored position is kept when it lies in this epoch."""
-        if epoch < 0:
-            raise SettingError(f"epoch must be at least 0; got {epoch}")
-        if epoch != self._epoch:
-            self._epoch, self._step, self._resume_at = epoch, 0, None
+    def _begin(self) -> None:
+        super()._begin()
+        self._resume_at = None
 
     def state(self) -> LoaderState:
         return LoaderState(self._epoch, self._step, self.plan.seed, self.plan.batch_size, self.plan.count)

@@ -108,15 +108,18 @@ class StreamSource(Protocol):
 
 
 class Unannotated:
-    """No labels, captions or depth: what a source inherits and overrides where it has them."""
+    """No labels, captions or depth: what a source inherits, and sets or overrides where it has them."""
+
+    _labels: Labels | None = None
+    _classes: tuple[str, ...] | None = None
 
     @property
     def labels(self) -> Labels | None:
-        return None
+        return self._labels
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        return None
+        return self._classes
 
     def label(self, index: int) -> int | None:
         labels = self.labels

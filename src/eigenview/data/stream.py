@@ -13,9 +13,10 @@ from torch.utils.data import IterableDataset, get_worker_info
 
 from eigenview.data.batch import Batch, stack_planes
 from eigenview.data.decode import UnreadableImage
-from eigenview.data.failures import Failure, FailureLog
+from eigenview.data.failures import Failure
 from eigenview.data.fetch import Crash, Prepare, PrepareFailed, Row, label_tensor, prepared
 from eigenview.data.order import share_of
+from eigenview.data.position import Positioned
 from eigenview.data.source import Item, Share, StreamSource
 from eigenview.data.workers import results, start_workers, worker_count
 from eigenview.distributed import Group, rank, world_size
@@ -61,7 +62,7 @@ class Reading:
     passed_over: int  # batches already drawn before a resume
 
 
-class StreamLoader:
+class StreamLoader(Positioned):
     """Like ``Loader``, for sources that can only be read in order.
 
     The order depends on (seed, epoch) and on the number of readers (workers × processes), which a resume must keep;
@@ -98,24 +99,13 @@ class StreamLoader:
         self.batch_size, self.seed, self.steps_per_epoch = batch_size, seed, steps_per_epoch
         self._shuffle, self._drop_last = shuffle, drop_last
         self.workers = worker_count(workers, processes=self._world)
-        self._failures = FailureLog(log)
-        self._epoch = self._step = self._drawn = 0
+        super().__init__(log)
+        self._drawn = 0
         self._resume_at: tuple[int, int] | None = None
 
-    @property
-    def epoch(self) -> int:
-        return self._epoch
-
-    @property
-    def unreadable(self) -> dict[str, str]:
-        """The items that could not be read so far, by name, and why."""
-        return self._failures.reasons
-
-    def set_epoch(self, epoch: int) -> None:
-        if epoch < 0:
-            raise SettingError(f"epoch must be at least 0; got {epoch}")
-        if epoch != self._epoch:
-            self._epoch, self._step, self._drawn, self._resume_at = epoch, 0, 0, None
+    def _begin(self) -> None:
+        super()._begin()
+        self._drawn, self._resume_at = 0, None
 
     def state(self) -> StreamState:
         readers = self._world * max(1, self.workers)

@@ -53,19 +53,9 @@ class TableSource(Unannotated):
         self._rows = RowGroups(files, columns)
         if len(self._rows) == 0:
             raise DataError(f"{self._place} has no rows")
-        self._classes: tuple[str, ...] | None = None
-        self._labels: Labels | None = None
         if label is not None:
             self._classes, self._labels = _read_labels(files, label, self._place)
         self._depth_scale, self._channels = depth_scale, channels
-
-    @property
-    def labels(self) -> Labels | None:
-        return self._labels
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        return self._classes
 
     def __len__(self) -> int:
         return len(self._rows)
