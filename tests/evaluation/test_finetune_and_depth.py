@@ -13,6 +13,7 @@ from eigenview.data import ArraySource, PixelImage, SourceInfo
 from eigenview.data.source import Unannotated
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import (
+    FINETUNES,
     DepthProtocol,
     FinetuneProtocol,
     RawPixels,
@@ -21,7 +22,6 @@ from eigenview.evaluation import (
     depth_scores,
     evaluate,
     finetune,
-    finetune_protocol,
     finetune_scores,
     predict_depth,
     table,
@@ -87,10 +87,10 @@ def test_two_processes_finetune_as_one():
         assert (found == alone).mean() >= 0.98  # rounding differs, and grows in training
 
 
-def test_rates_follow_the_share_of_labels():
-    assert (finetune_protocol(0.01).trunk_rate, finetune_protocol(0.01).head_rate) == (0.02, 5.0)
-    assert (finetune_protocol(0.1).trunk_rate, finetune_protocol(0.1).head_rate) == (0.01, 0.2)
-    assert finetune_protocol(0.1).shortened(5).milestones == (3, 4)
+def test_the_papers_rates_are_kept_by_name():
+    rates = {name: (one.trunk_rate, one.head_rate) for name, one in FINETUNES.items()}
+    assert rates == {"swav-10%": (0.01, 0.2), "swav-1%": (0.02, 5.0), "scratch": (0.1, 0.1)}
+    assert FinetuneProtocol().shortened(5).milestones == (3, 4)
 
 
 def test_a_share_holds_every_class_in_proportion():

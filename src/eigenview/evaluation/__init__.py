@@ -29,7 +29,6 @@ from eigenview.evaluation.protocols import (
     ProbeProtocol,
     ProbeViews,
     find_protocol,
-    finetune_protocol,
 )
 from eigenview.evaluation.retrieval import Retrieval, retrieve
 from eigenview.evaluation.run_head import run_head
@@ -88,7 +87,6 @@ __all__ = [
     "few_label_accuracy",
     "find_protocol",
     "finetune",
-    "finetune_protocol",
     "finetune_scores",
     "fit_logistic",
     "fold_scores",

@@ -21,7 +21,7 @@ from eigenview.evaluation.features import evaluating, evaluation_batches, extrac
 from eigenview.evaluation.identity import data_identity, weights_identity
 from eigenview.evaluation.linear import fit_logistic
 from eigenview.evaluation.probe import start_head
-from eigenview.evaluation.protocols import FINETUNES, FinetuneProtocol, finetune_protocol
+from eigenview.evaluation.protocols import FINETUNES, FinetuneProtocol
 from eigenview.evaluation.scores import JSON, Score
 from eigenview.nn import POOLED, Encoder, synchronise
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
@@ -48,7 +48,7 @@ def finetune(
     untrained encoder. The share is drawn by ``seed``, evenly over classes, at least one image of each. With a
     ``group``, processes share every batch, synchronise batch norms and gradients, and all get the answer.
     """
-    protocol = protocol if protocol is not None else finetune_protocol(share)
+    protocol = protocol if protocol is not None else FinetuneProtocol()
     labels, test_labels = source_labels(train, "training"), source_labels(test, "test")
     check_several_classes(labels, "training labels")
     check_no_class_is_new(labels, test_labels)
@@ -78,11 +78,11 @@ def finetune_scores(
 ) -> list[Score]:
     """Frozen, fine-tuned and from scratch, on the same share of the labels: three rows of one table for each share.
 
-    ``protocols`` by share of the labels; SwAV's for 1 %, 10 % and 100 % otherwise. From scratch has rates of its own
-    (``scratch``; ours are 0.1 for trunk and head) and the epochs of the share's protocol. Frozen is logistic regression
-    (C = 1, standardised features) on the images that fine-tuning gets.
+    ``protocols`` by share of the labels; otherwise 1 %, 10 % and 100 % with SwAV's rates for 10 %. From scratch has
+    rates of its own (``scratch``; ours are 0.1 for trunk and head) and the epochs of the share's protocol. Frozen is
+    logistic regression (C = 1, standardised features) on the images that fine-tuning gets.
     """
-    given = protocols if protocols is not None else {share: finetune_protocol(share) for share in SHARES}
+    given = protocols if protocols is not None else dict.fromkeys(SHARES, FinetuneProtocol())
     own = scratch if scratch is not None else FINETUNES["scratch"]
     before, after = (
         extract(encoder, source, view=view, shows_progress=shows_progress, group=group) for source in (train, test)
