@@ -88,7 +88,7 @@ def _write_sample(folder: Path, items: int, seed: int, names: tuple[str, ...], c
     features[1] = features[5]  # one pair of duplicates, of one class
     arrays = {"features": features, "index": np.arange(items), "clusters": group.astype(np.int64)}
     for name in ("first_view", "second_view"):
-        arrays[name] = (features[:, :8] + 0.3 * random.normal(size=(items, 8))).astype(np.float32)
+        arrays[name] = (features[:, :8] + 1.0 * random.normal(size=(items, 8))).astype(np.float32)
     if classes is not None:
         arrays["labels"] = group.astype(np.int64)
     for name, values in arrays.items():

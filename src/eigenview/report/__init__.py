@@ -10,9 +10,8 @@ from pathlib import Path
 
 from eigenview.diagnostics import diagnose
 from eigenview.errors import DataError, EigenviewError, SettingError
-from eigenview.evaluation.run_diagnosis import progress_of
 from eigenview.report.page import build_page
-from eigenview.report.run_files import RunFiles, read_run
+from eigenview.report.run_files import RunFiles, number, read_run
 from eigenview.report.structure import structure_of
 
 __all__ = ["write_report"]
@@ -57,15 +56,12 @@ def _diagnosed(run: RunFiles) -> RunFiles:
     if run.diagnosis is not None or sample is None or sample.first_view is None:
         return run
     labels = None if sample.labels is None or (sample.labels < 0).all() else sample.labels
-    ended = progress_of(run.folder)
+    loss, chance = number(run.last.get("loss")), number(run.last.get("chance"))
+    losses = [line["loss"] for line in run.metrics if "loss" in line]
+    has_diverged = bool(losses) and number(losses[-1]) is None
     try:
         found = diagnose(
-            sample.first_view,
-            sample.second_view,
-            labels,
-            loss=ended.loss,
-            chance=ended.chance,
-            has_diverged=ended.has_diverged,
+            sample.first_view, sample.second_view, labels, loss=loss, chance=chance, has_diverged=has_diverged
         )
     except EigenviewError as error:
         return replace(run, problems=(*run.problems, f"the sample could not be diagnosed: {error}"))

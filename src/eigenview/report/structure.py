@@ -93,7 +93,7 @@ def projections(features: Tensor, neighbours: Ints, *, seed: int) -> tuple[Proje
     elif len(unit) <= TSNE_POINTS:
         note = "neighbourhoods are kept; sizes of groups and distances between them mean little"
         maps.append(Projection("t-SNE", note, _tsne(principal, seed)))
-    note = "the eigenvectors of the neighbour graph's Laplacian: what the objective asks the encoder to find"
+    note = "two eigenvectors of the neighbour graph's Laplacian, on an arcsinh scale"
     maps.append(Projection("spectral", note, _spectral(neighbours)))
     maps.append(Projection("PCA", "the two widest directions; distances are true within this plane", principal[:, :2]))
     return tuple(maps)
@@ -109,8 +109,8 @@ def _principal(unit: Tensor, count: int) -> Floats:
 def _spectral(neighbours: Ints) -> Floats:
     """Random-walk eigenvectors on the graph of neighbours.
 
-    Each coordinate's tails are drawn in at its outer hundredths, since a few loosely joined points would otherwise
-    leave one dot for all others.
+    Loosely joined points reach far out and would leave one dot for all others: so coordinates are cut at their outer
+    hundredths and drawn on an arcsinh scale, linear within the usual distance from the median.
     """
     count, width = neighbours.shape
     rows = np.repeat(np.arange(count), width)
@@ -118,7 +118,11 @@ def _spectral(neighbours: Ints) -> Floats:
     graph = edges.maximum(edges.T) + sparse.csr_array(_ring(count) * 1e-3)
     places: Floats = spectral_embedding(graph, 2).numpy()
     low, high = np.quantile(places, [0.01, 0.99], axis=0)
-    return np.clip(places, low - 0.05 * (high - low), high + 0.05 * (high - low))
+    off = np.clip(places, low, high) - np.median(places, axis=0)
+    usual = np.maximum(np.median(np.abs(off), axis=0), 1e-12)
+    scaled = np.arcsinh(off / usual)
+    even: Floats = scaled / np.maximum(np.ptp(scaled, axis=0), 1e-12)
+    return even
 
 
 def _ring(count: int) -> sparse.csr_array:

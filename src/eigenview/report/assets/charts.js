@@ -50,7 +50,7 @@
       if (!path) return;
       const last = path.x.length - 1;
       traces.push({ ...path, mode: "lines", line: line(at, { width: 1.5 }), opacity: .6, name: safe(run.name), hovertemplate: "alignment %{x:.3f}<br>uniformity %{y:.3f}<extra>" + (alone ? "" : safe(run.name)) + "</extra>" });
-      traces.push({ x: [path.x[0], path.x[last]], y: [path.y[0], path.y[last]], mode: "markers+text", text: alone ? ["start", "end"] : ["", safe(run.name)], textposition: "top center", textfont: { size: 11, color: colour("soft") }, hoverinfo: "skip", marker: { size: [8, 12], color: stroke(at), symbol: ["circle-open", "circle"], line: { width: 2, color: stroke(at) } }, cliponaxis: false });
+      traces.push({ x: [path.x[0], path.x[last]], y: [path.y[0], path.y[last]], mode: "markers+text", text: alone ? ["start", "end"] : ["", ""], textposition: "top center", textfont: { size: 11, color: colour("soft") }, hoverinfo: "skip", marker: { size: [8, 12], color: stroke(at), symbol: ["circle-open", "circle"], line: { width: 2, color: stroke(at) } }, cliponaxis: false });
     });
     const low = Math.min(...data.runs.flatMap((run) => (run.curves.plane || { y: [] }).y));
     const near = data.floor !== null && Number.isFinite(low) && low - data.floor < 2;
