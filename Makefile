@@ -44,8 +44,8 @@ test-slow: $(READY)
 PEERS := .venv-peers
 
 bench: $(PEERS)/.ready
-	@for file in $(filter-out benchmarks/bars.py benchmarks/methods.py,$(wildcard benchmarks/*.py)); do \
-	  echo "[bench] $$file"; $(PEERS)/bin/python $$file || exit 1; done
+	@for name in losses views evaluation training export_peers; do \
+	  echo "[bench] benchmarks/$$name.py"; $(PEERS)/bin/python benchmarks/$$name.py || exit 1; done
 
 # Peers need torchvision, which fits only the torch it was built for: the registry's newest pair, not the pinned one.
 $(PEERS)/.ready: benchmarks/requirements.txt
