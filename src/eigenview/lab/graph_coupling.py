@@ -168,7 +168,7 @@ def _convergence_line(part: Convergence) -> str:
 def _training_line(training: Training) -> str:
     return (
         f"H = trace/τ + log-partition before each of {len(training.difference)} steps of training: relative difference "
-        f"at most {max(training.difference):.1e}. Per object the trace falls from {training.trace[0]:.3f} to "
+        f"at most {max(training.difference):.1e}. Per object the trace goes from {training.trace[0]:.3f} to "
         f"{training.trace[-1]:.3f} and the log-partition from {training.partition[0]:.3f} to "
         f"{training.partition[-1]:.3f}."
     )

@@ -65,7 +65,7 @@ def training_figure(training: Training) -> Figure:
     left.set(xlabel="step", ylabel="per object", title="H is the sum of its two terms", ylim=(0, None))
     figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
     right.semilogy(steps, [max(value, 1e-18) for value in training.difference], ".", color=COLOURS[2], markersize=3)
-    right.set(xlabel="step", ylabel="|H − trace/τ − partition| / H (0 at 1e-18)")
+    right.set(xlabel="step", ylabel="relative difference (0 drawn at 1e-18)")
     right.set_title("to rounding, at every step")
     right.set_ylim(1e-18, 1e-12)
     return figure

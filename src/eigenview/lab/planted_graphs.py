@@ -129,7 +129,7 @@ def run(settings: LabSettings) -> Outcome:
         for (name, mixing), measures in found.items()
     ]
     graph = planted_graph(blocks=BLOCKS, size=SIZE, degree=DEGREE, mixing=0.1, seed=first)
-    descent = descend(graph, steps=60 if settings.is_quick else 700, seed=first)
+    descent = descend(graph, steps=250 if settings.is_quick else 700, seed=first)
     threshold = detectable_mixing(blocks=BLOCKS, degree=DEGREE)
     data = {
         "nodes": BLOCKS * SIZE,
@@ -193,7 +193,8 @@ def _lines(rows: list[Agreement], descent: Descent, mixings: list[float]) -> lis
     lines = [
         f"From a start of size {descent.size[0]:.0e} gradient descent turns to the eigenvectors: widest angle "
         f"{descent.angle[0]:.2f} rad at first, {descent.angle[closest]:.1e} at size {descent.size[closest]:.1e} (step "
-        f"{descent.step[closest]}), {descent.angle[-1]:.2f} at the end, where the log-partition rules."
+        f"{descent.step[closest]}), {descent.angle[-1]:.2f} at the end, at size "
+        f"{descent.size[-1]:.1e}."
     ]
     for mixing in mixings:
         here = [row for row in rows if row.mixing == mixing and row.kernel in KERNELS]
