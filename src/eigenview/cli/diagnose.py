@@ -57,15 +57,12 @@ def run(arguments: list[str]) -> None:
 
 
 def _of_run(options: Options) -> Diagnosis:
-    from eigenview.cli.sources import open_indexed
+    from eigenview.cli.sources import open_indexed, source_of_run
     from eigenview.evaluation.run_diagnosis import diagnose_run, save_diagnosis
-    from eigenview.training import load_config
 
     if options.second is not None or options.labels is not None:
         raise SettingError("--second and --labels belong to a file of embeddings; a run makes its own views")
-    if not (options.subject / "config.json").is_file():
-        raise DataError(f"{options.subject} is no run directory (it has no config.json)")
-    spec = options.source or load_config(options.subject / "config.json").source
+    spec = options.source or source_of_run(options.subject)
     found = diagnose_run(
         options.subject,
         open_indexed(spec),

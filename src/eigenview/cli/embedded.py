@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
 def open_or_embed(place: Path, source: str | None, output: Output) -> Embeddings:
     """The embeddings at ``place``; a run without any embeds ``source``, or what it was trained on, first."""
+    from eigenview.cli.sources import source_of_run
     from eigenview.search import embed, open_embeddings
-    from eigenview.training import load_config
 
     if not place.is_dir():
         return open_embeddings(place)
@@ -23,7 +23,7 @@ def open_or_embed(place: Path, source: str | None, output: Output) -> Embeddings
         raise DataError(f"{place} is no run directory (it has no config.json)")
     has_some = any((place / name).is_file() for name in ("embeddings.parquet", "embeddings.npy"))
     if source is not None or not has_some:
-        spec = source or load_config(place / "config.json").source
+        spec = source or source_of_run(place)
         output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
         embed(place, spec)
     return open_embeddings(place)

@@ -93,11 +93,15 @@ def _check_flags(arguments: Sequence[str], known: Sequence[str], verb: str) -> N
 
 
 def in_one_line(box: str) -> str:
-    """What tyro's box of several lines says, down to its first rule."""
-    lines = [line.strip().strip("│|").strip() for line in box.splitlines()]
-    lines = [line for line in lines if line and not line.startswith(("╭", "╰"))]
-    rules = [number for number, line in enumerate(lines) if set(line) <= {"─", "-"}]
-    said = " ".join(lines[: rules[0]] if rules else lines)
+    """What tyro's box says down to its first rule. Where the output is not UTF-8 a title and a rule stand above."""
+    lines = [line.strip().strip("│").strip() for line in box.splitlines()]
+    parts: list[list[str]] = [[]]
+    for line in lines:
+        if line and set(line) <= {"─", "-"}:
+            parts.append([])
+        elif line and not line.startswith(("╭", "╰")):
+            parts[-1].append(line)
+    said = " ".join(parts[1] if "╭" not in box and len(parts) > 1 else parts[0])
     for pattern, ours in RULES:
         matched = re.fullmatch(pattern, said)
         if matched:

@@ -29,6 +29,7 @@ AS_JSON: tyro.constructors.PrimitiveConstructorSpec[Any] = tyro.constructors.Pri
     is_instance=lambda value: True,
     str_from_instance=lambda value: [json.dumps(value)],
 )
+NONE = " or none"
 BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 
 
@@ -99,8 +100,12 @@ def _comments_in(source: str) -> dict[str, str]:
     }
     body = ast.parse(source).body[0]
     assert isinstance(body, ast.ClassDef)
-    named = [node for node in body.body if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)]
-    return {node.target.id: by_line.get(node.end_lineno or 0, "") for node in named}  # type: ignore[union-attr]
+    found = {}
+    for node in body.body:
+        comment = by_line.get(node.end_lineno or 0)
+        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and comment:
+            found[node.target.id] = comment
+    return found
 
 
 def without_none(hint: Any) -> Any:
@@ -124,14 +129,16 @@ def needs_json(hint: Any) -> bool:
 
 def kind_text(info: FieldInfo) -> str:
     """The type in a few words, with its limits: ``number > 0``, ``sgd, adam``."""
-    words = _kind(info.annotation)
     limits = [
         f"{sign} {getattr(note, name):g}"
         for note in info.metadata
         for name, sign in BOUNDS.items()
-        if hasattr(note, name)
+        if getattr(note, name, None) is not None
     ]
-    return " ".join([words, *limits])
+    words = _kind(info.annotation)
+    may_be_none = words.endswith(NONE)
+    said = " ".join([words.removesuffix(NONE), ", ".join(limits)]).strip()
+    return said + NONE if may_be_none else said
 
 
 def _kind(hint: Any) -> str:
@@ -144,6 +151,8 @@ def _kind(hint: Any) -> str:
         return f"list of {_kind(parts[0])}"
     if origin is tuple:
         return " and ".join(_kind(part) for part in parts)
+    if origin is dict:
+        return f"{{{_kind(parts[0])}: {_kind(parts[1])}}}"
     if is_model(hint):
         return "{" + ", ".join(hint.model_fields) + "}"
     names = {int: "whole number", float: "number", str: "text", bool: "true or false"}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import numpy as np
 
 from eigenview.data import BatchSource, Source, StreamSource, decoded, open_source, subset
@@ -23,6 +26,14 @@ def open_indexed(spec: str) -> Source:
     width, height = source.image(0).size
     fits = max(width, height) <= SMALL_SIDE and 3 * width * height * len(source) <= IN_MEMORY
     return decoded(source) if fits else source
+
+
+def source_of_run(run: Path) -> str:
+    """What a run was trained on, as its config.json says."""
+    try:
+        return str(json.loads((run / "config.json").read_text(encoding="utf-8"))["source"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError(f"{run} is no run directory (it has no readable config.json)") from None
 
 
 def open_labelled(spec: str) -> Source:

@@ -1,0 +1,48 @@
+"""One recipe: where its settings come from, what it costs, the published result, and the commands.
+
+Example:
+  eigenview recipes show simclr-cifar10
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import asdict, dataclass
+from typing import Annotated
+
+import tyro
+
+from eigenview.cli.output import Output
+from eigenview.cli.parse import POSITIONAL, parse
+
+
+@dataclass(frozen=True)
+class Options:
+    name: Annotated[str, POSITIONAL, tyro.conf.arg(metavar="NAME")]
+    """one of eigenview recipes list"""
+    json: bool = False
+    """print it as JSON; "settings" can go into a file for train --config"""
+
+
+def run(arguments: list[str]) -> None:
+    options = parse(Options, arguments, verb="recipes show", about=__doc__)
+    from eigenview.recipes import ABOUT, find_recipe
+
+    recipe = find_recipe(options.name)
+    output = Output(as_json=options.json)
+    output.result(json.loads(json.dumps(asdict(recipe))))
+    if options.json:
+        return
+    output.say(recipe.title, style="bold")
+    output.say(inspect.cleandoc(ABOUT[recipe.name]))
+    output.say("")
+    views = "" if recipe.views is None else f"{recipe.views:,} views through the encoder; "
+    output.say(f"cost: {views}{recipe.cost}")
+    output.table(
+        ["result", "%", "from"], [[one.what, one.value, f"{one.source} ({one.evidence})"] for one in recipe.results]
+    )
+    for line in recipe.differs:
+        output.say(f"note: {line}")
+    output.say("settings: " + json.dumps(recipe.settings, indent=1))
+    output.say("\n".join(recipe.commands()))

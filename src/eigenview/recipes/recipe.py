@@ -1,0 +1,75 @@
+"""What a recipe is: the settings of a published experiment, what it costs, and what came out of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from eigenview.training import TrainConfig
+
+Evidence = Literal["paper", "authors' code", "third party", "recalled", "measured here"]
+
+
+@dataclass(frozen=True)
+class Result:
+    """A figure and where it comes from. "recalled" is from the paper but was not checked against it."""
+
+    what: str  # protocol and data
+    value: str  # percent, unless it says otherwise
+    source: str
+    evidence: Evidence
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``settings`` are a TrainConfig's, without ``source`` and ``out``.
+
+    ``differs`` says where this is not the published experiment to the letter: settings nobody published, or that have
+    another form here.
+    """
+
+    name: str
+    title: str
+    source: str  # what to train on, as data.open_source reads it; named sets are looked for in $EIGENVIEW_DATA
+    test: str
+    images: int  # in the source
+    protocol: str  # of evaluation
+    settings: Mapping[str, Any]
+    results: tuple[Result, ...]
+    differs: tuple[str, ...] = ()
+    cost: str = "not run here; an accelerator is needed"
+    layers: tuple[str, ...] = field(default=("pooled",))  # that the protocol is measured on
+
+    def config(self, *, source: str | None = None, out: str | None = None) -> TrainConfig:
+        """The settings as a run would have them."""
+        from eigenview.training import read_config
+
+        given = {"source": source or self.source, "out": out or f"runs/{self.name}", **self.settings}
+        return read_config(given)
+
+    @property
+    def views(self) -> int | None:
+        """Views that go through the encoder in all, the large and the small ones; None for a run in minutes."""
+        config = self.config()
+        if config.epochs is None:
+            return None
+        return config.epochs * self.images * views_of_an_image(config)
+
+    def commands(self) -> tuple[str, str]:
+        """Train, then evaluate, on the command line."""
+        run = f"runs/{self.name}"
+        layers = "" if self.layers == ("pooled",) else f" --layers {' '.join(self.layers)}"
+        return (
+            f"eigenview recipes run {self.name} --out {run}",
+            f"eigenview evaluate {run} '{self.source}' --test '{self.test}' --protocol knn {self.protocol}{layers}",
+        )
+
+
+def views_of_an_image(config: TrainConfig) -> int:
+    from eigenview.views import PRESETS
+
+    if config.views.crops is not None:
+        return sum(crop.count for crop in config.views.crops)
+    return PRESETS[config.views.preset].view_count if config.views.preset in PRESETS else 2

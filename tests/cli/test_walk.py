@@ -1,0 +1,139 @@
+"""A walk through every verb: the real commands on a small folder of pictures, and what they print."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from eigenview.cli.verbs import VERBS
+from tests.cli.commands import PHOTOS, RUN, eigenview, succeeded
+
+LABELLED = f"{PHOTOS}?labelled=yes"
+Trained = subprocess.CompletedProcess
+
+
+def width_of(picture: Path) -> int:
+    with Image.open(picture) as opened:
+        return opened.width
+
+
+def test_train_says_what_it_chose_how_it_goes_and_what_comes_next(shop: Path, trained: Trained[str]):
+    said = succeeded(trained)
+    assert "batch_size" in said
+    assert "49 images" in said  # the reason of the choice
+    assert "diagnosis: " in said
+    assert f"eigenview report '{RUN}'" in said
+    assert "loss" in trained.stderr  # progress, as plain lines
+    assert "\x1b" not in said + trained.stderr
+    files = {path.name for path in (shop / RUN).iterdir()}
+    assert {"config.json", "metrics.jsonl", "data.json", "diagnosis.json", "sample", "checkpoints"} <= files
+    config = json.loads((shop / RUN / "config.json").read_text(encoding="utf-8"))
+    assert (config["steps"], config["encoder"]["width"], config["source"]) == (6, 0.25, PHOTOS)
+
+
+def test_train_goes_on_with_a_run(shop: Path, trained: Trained[str]):
+    succeeded(eigenview("train", "--resume", "--out", RUN, "--steps", "8", "--no-look", folder=shop))
+    lines = [json.loads(line) for line in (shop / RUN / "metrics.jsonl").read_text().splitlines()]
+    assert max(line["step"] for line in lines) == 8
+
+
+def test_evaluate_measures_the_run_and_its_baselines_and_compare_sets_them_side_by_side(
+    shop: Path, trained: Trained[str]
+):
+    answer = eigenview("evaluate", RUN, LABELLED, "--protocol", "knn", "--json", folder=shop)
+    scores = json.loads(succeeded(answer))
+    assert {score["subject"] for score in scores} == {"first run", "untrained", "raw pixels"}
+    assert all(0 <= score["interval"][0] <= score["value"] <= score["interval"][1] <= 1 for score in scores)
+    assert "of each class 20% are for the test (seed 0)" in answer.stderr
+    said = succeeded(eigenview("compare", RUN, folder=shop))
+    assert "knn k=1, accuracy %" in said
+    assert "raw pixels" in said
+    assert "p = " in said or "p < " in said
+
+
+def test_report_writes_one_page(shop: Path, trained: Trained[str]):
+    said = succeeded(eigenview("report", RUN, "-o", "the page.html", folder=shop))
+    assert said.startswith("the page.html (")
+    assert "first run" in (shop / "the page.html").read_text(encoding="utf-8")
+
+
+def test_diagnose_gives_a_verdict_on_a_run(shop: Path, trained: Trained[str]):
+    found = json.loads(succeeded(eigenview("diagnose", RUN, "--json", folder=shop)))
+    assert found["figures"]["n"] == 49
+    assert found["figures"]["views"]["alignment"] > 0
+
+
+def test_diagnose_sees_a_collapsed_file(shop: Path):
+    np.save(
+        shop / "flat.npy", np.ones((64, 8), dtype=np.float32) + 1e-4 * np.random.default_rng(0).normal(size=(64, 8))
+    )
+    said = succeeded(eigenview("diagnose", "flat.npy", folder=shop))
+    assert said.startswith("full collapse: 64 embeddings of 8 dimensions")
+    assert "try: " in said
+
+
+def test_embed_neighbours_and_duplicates_find_the_twin(shop: Path, trained: Trained[str]):
+    said = succeeded(eigenview("embed", RUN, PHOTOS, "-o", "vectors.npy", folder=shop))
+    assert said.startswith("vectors.npy: 49 vectors of ")
+    assert len(np.load(shop / "vectors.npy")) == 49
+    twin = f"{PHOTOS}/ïles/picture 00.png"
+    said = succeeded(eigenview("neighbours", "vectors.npy", twin, "-k", "3", "-o", "alike.png", folder=shop))
+    first = said.splitlines()[1]
+    assert first.split()[0] == "1.0000"
+    assert first.endswith("picture 99.png")
+    assert width_of(shop / "alike.png") > 100
+    found = json.loads(succeeded(eigenview("duplicates", "vectors.npy", "--json", folder=shop)))
+    names = [{Path(member["path"]).name for member in one["members"]} for one in found["sets"]]
+    assert {"picture 00.png", "picture 99.png"} in [one & {"picture 00.png", "picture 99.png"} for one in names]
+
+
+def test_export_writes_weights_that_load_back(shop: Path, trained: Trained[str]):
+    said = succeeded(eigenview("export", RUN, "--to", "safetensors", "-o", "encoder.safetensors", folder=shop))
+    assert "loaded back, it differs by 0" in said
+    assert (shop / "encoder.safetensors").stat().st_size > 1000
+
+
+def test_data_check_and_views_show_look_at_the_pictures(shop: Path):
+    found = json.loads(succeeded(eigenview("data", "check", LABELLED, "--json", folder=shop)))
+    assert (found["readable"], found["labels"]) == (49, {"gulls": 24, "ïles": 25})
+    assert len(found["duplicates"]) == 1
+    said = succeeded(eigenview("views", "show", PHOTOS, "-o", "new/views.png", "--count", "3", folder=shop))
+    assert said.startswith("new/views.png: 3 images with their views (2 of 24 px)")
+    assert width_of(shop / "new" / "views.png") > 300
+
+
+def test_recipes_are_listed_shown_and_run(shop: Path):
+    listed = json.loads(succeeded(eigenview("recipes", "list", "--json", folder=shop)))
+    assert {"simclr-cifar10", "digits-demo"} <= {one["name"] for one in listed}
+    said = succeeded(eigenview("recipes", "show", "random-walk-cifar10", folder=shop))
+    assert "84.03 ± 0.29" in said
+    assert "eigenview recipes run random-walk-cifar10" in said
+    few = ["--steps", "2", "--encoder.width", "0.25", "--method-settings.temperature", "0.3", "--no-look"]
+    succeeded(eigenview("recipes", "run", "digits-demo", "--out", "digits", *few, folder=shop))
+    config = json.loads((shop / "digits" / "config.json").read_text(encoding="utf-8"))
+    assert (config["method_settings"]["temperature"], config["steps"], config["epochs"]) == (0.3, 2, None)
+    assert config["views"]["preset"] == "digits"
+
+
+def test_lab_is_listed_and_run(shop: Path):
+    pytest.importorskip("matplotlib")
+    listed = json.loads(succeeded(eigenview("lab", "list", "--json", folder=shop)))
+    assert "laplacian-form" in {one["name"] for one in listed}
+    said = succeeded(eigenview("lab", "run", "laplacian-form", "--quick", "-o", "lab", folder=shop))
+    assert "lab/laplacian-form.json" in said
+    assert json.loads((shop / "lab" / "laplacian-form.json").read_text(encoding="utf-8"))["findings"]
+
+
+def test_every_verb_has_a_module_and_a_walk():
+    walked = Path(__file__).read_text(encoding="utf-8")
+    from importlib import import_module
+
+    for name, verb in VERBS.items():
+        module = import_module(f"eigenview.cli.{verb.module}")
+        assert "eigenview " + name in (module.__doc__ or ""), f"{name} has no example"
+        assert 'eigenview("' + '", "'.join(name.split()) in walked, f"{name} is not walked through"

@@ -1,0 +1,114 @@
+"""What is typed wrongly is answered in one line with what was meant, and exit code 2."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from eigenview.cli import main
+from eigenview.cli.train_options import merge, settings_among
+from eigenview.cli.verbs import VERBS
+from eigenview.errors import SettingError
+
+MISTAKES = {
+    "trian photos": "did you mean train?",
+    "data chek photos": "did you mean check?",
+    "evaluate": "is missing",
+    "data check no/such/place": "no such folder or file: no/such/place",
+    "data check digits --jsn": "did you mean --json?",
+    "data check digits more": "too much was given: more",
+    "data check digits --workers few": "--workers",
+    "train digits --epoch 3": "did you mean --epochs?",
+    "train digits --temperature 1": "did you mean --method-settings.temperature?",
+    "train digits --epochs few": "--epochs is a whole number; got 'few'",
+    "train digits --optimiser.name sgdm": "did you mean sgd?",
+    "train digits --method simlcr": "did you mean simclr?",
+    "train digits --method simclr --kernel laplacian": "simclr has no kernel to choose",
+    "train digits --epochs 1 --steps 1": "a run's length is one of epochs, steps, minutes; got epochs and steps",
+    "train digits --epochs 0": "epochs: Input should be greater than or equal to 1",
+    "train --epochs 1": "SOURCE is missing",
+    "train --resume": "--resume needs the run",
+    "train --resume --out nowhere": "no run to go on with in nowhere",
+    "train digits --config missing.json": "missing.json",
+    "evaluate nowhere digits": "nowhere is no run directory",
+    "evaluate nowhere digits --protocol": "is no run directory",
+    "compare nowhere": "nowhere is no run directory",
+    "compare": "compare needs at least one run directory",
+    "report nowhere": "nowhere",
+    "diagnose nowhere": "no such run or file: nowhere",
+    "embed nowhere digits": "nowhere",
+    "neighbours nowhere.npy 3": "nowhere.npy",
+    "export nowhere": "--to is missing",
+    "export nowhere --to tensorflow": "--to is one of",
+    "recipes show simclr-cifar": "did you mean simclr-cifar10?",
+    "recipes run digits-demp": "did you mean digits-demo?",
+    "lab run graph-couplin --quick": "did you mean graph-coupling?",
+    "views show digits --preset simclr": "no preset is called 'simclr'",
+}
+
+
+@pytest.mark.parametrize("words", MISTAKES)
+def test_a_mistake_is_one_line_with_what_was_meant(
+    words: str, capsys: pytest.CaptureFixture[str], monkeypatch, tmp_path
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(words.split()) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("eigenview: ")
+    assert said.err.count("\n") == 1
+    assert MISTAKES[words] in said.err
+
+
+def test_help_names_every_verb_and_teaches_by_example(capsys: pytest.CaptureFixture[str]):
+    assert main(["--help"]) == 0
+    overview = capsys.readouterr().out
+    assert all(f"  {name} " in overview for name in VERBS)
+    for name in VERBS:
+        with pytest.raises(SystemExit) as stopped:
+            main([*name.split(), "--help"])
+        assert not stopped.value.code
+        assert f"eigenview {name}" in capsys.readouterr().out
+
+
+def test_train_offers_the_settings_of_the_method_that_was_named(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["train", "--method", "swav", "--help"])
+    said = capsys.readouterr().out
+    assert "--method-settings.prototypes" in said
+    assert "one of nn.HEADS" in said  # the model's own comments are the help
+
+
+def test_a_bug_keeps_its_traceback(monkeypatch):
+    def broken(arguments: list[str]) -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setattr("eigenview.cli.lab_list.run", broken)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["lab", "list"])
+
+
+def test_options_win_over_a_config_file_and_a_length_replaces_a_length(tmp_path: Path):
+    file = tmp_path / "settings.json"
+    stored = {"epochs": 5, "optimiser": {"learning_rate": 0.5, "momentum": 0.8}, "seed": None}
+    file.write_text(json.dumps(stored))
+    given = settings_among({"config": file, "minutes": 2.0, "optimiser": {"learning_rate": 0.1}, "views": {}}, ())
+    assert given == {"minutes": 2.0, "optimiser": {"learning_rate": 0.1, "momentum": 0.8}}
+
+
+def test_another_method_forgets_the_settings_of_the_one_before():
+    base = {"method": "swav", "method_settings": {"prototypes": 3}, "seed": 1}
+    assert merge(base, {"method": "simclr"}) == {"method": "simclr", "seed": 1}
+    assert merge(base, {"method": "swav", "seed": 2}) == {**base, "seed": 2}
+
+
+def test_a_kernel_implies_its_method_and_short_names_find_their_place():
+    given = settings_among({"kernel": "laplacian", "encoder_name": "resnet18", "encoder": {"width": 0.5}}, ())
+    assert given["method"] == "kernel-infonce"
+    assert given["method_settings"] == {"kernel": "laplacian"}
+    assert given["encoder"] == {"name": "resnet18", "width": 0.5}
+    assert settings_among({"method": "moco", "kernel": "Laplacian(0.2)"}, ())["method"] == "moco"
+    with pytest.raises(SettingError, match="use --method kernel-infonce or moco"):
+        settings_among({"method": "swav", "kernel": "laplacian"}, ())
