@@ -128,5 +128,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path):
     evaluate_run(tmp_path / "mine", {"digits": (TRAIN, TEST)}, protocols=["knn"], baselines=[])
     with pytest.raises(DataError, match="no measurement is shared"):
         compare_runs([tmp_path / "mine"])
+    with pytest.raises(SettingError, match="told apart by their folders' names; got mine, mine"):
+        compare_runs([tmp_path / "mine", tmp_path / "elsewhere" / "mine"])
     with pytest.raises(SettingError, match="there is no run to compare"):
         compare_runs([])

@@ -79,11 +79,15 @@ def compare_runs(
     """Every measurement that at least two subjects share, by title: the first run is the reference.
 
     Reads ``RUN/evaluation`` of each run, and with it the baselines measured there (untrained, raw pixels, a supervised
-    run). ``supervised`` is a run trained on labels: its own scores join as the subject "supervised". ``protocols``
-    keeps only scores whose name begins with one of them. Scores of different protocols or data never share a row.
+    run); of a baseline that several runs have, the first one's counts. ``supervised`` is a run trained on labels: its
+    own scores join as the subject "supervised". ``protocols`` keeps only scores whose name begins with one of them.
+    Scores of different protocols or data never share a row.
     """
     if not runs:
         raise SettingError("there is no run to compare; give at least one run directory")
+    names = [Path(folder).resolve().name for folder in runs]
+    if len(set(names)) < len(names):
+        raise SettingError(f"runs are told apart by their folders' names; got {', '.join(names)}: rename one")
     scores: list[Score] = []
     for folder in runs:
         scores += _own(Path(folder))

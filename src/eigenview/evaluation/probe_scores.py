@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from eigenview.data import Source
-from eigenview.distributed import Group
+from eigenview.distributed import Group, rank
 from eigenview.evaluation.checks import check_labels, check_no_class_is_new
 from eigenview.evaluation.features import extract
 from eigenview.evaluation.identity import data_identity, weights_identity
@@ -39,6 +39,7 @@ def view_probe_scores(
     ``epochs`` instead of the paper's (mostly 100) shortens every protocol, milestones in proportion; the score's
     protocol says how many. ``multipliers`` are a grid of learning rates, trained together (see ``train_probe``).
     """
+    shown = shows_progress and rank(group) == 0
     scores: list[Score] = []
     for name in protocols:
         protocol = find_protocol(name) if epochs is None else find_protocol(name).shortened(epochs)
@@ -49,7 +50,7 @@ def view_probe_scores(
         )
         check_labels(after.labelled, len(after.index), "test labels")
         check_no_class_is_new(rows.labels, after.labelled)
-        found = train_probe(protocol, rows, multipliers=multipliers, seed=seed, shows_progress=shows_progress)
+        found = train_probe(protocol, rows, multipliers=multipliers, seed=seed, shows_progress=shown)
         data: dict[str, JSON] = {
             "train": data_identity(train, rows.labels),
             "test": data_identity(test, after.labelled),
