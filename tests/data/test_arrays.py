@@ -21,7 +21,6 @@ def test_every_layout_gives_the_same_batches():
         ArraySource(torch.from_numpy(images), layout="nhwc"),
     ):
         batch = source.batch(indices)
-        assert batch.shape == (3, 3, 5, 7)
         assert batch.dtype == torch.uint8
         assert batch.is_contiguous()
         for row, index in enumerate(indices):
@@ -30,8 +29,9 @@ def test_every_layout_gives_the_same_batches():
 
 
 def test_grey_images_have_one_channel():
-    source = ArraySource(some_images(4, 8, 8))
-    assert source.batch(np.arange(4)).shape == (4, 1, 8, 8)
+    images = some_images(4, 8, 8)
+    source = ArraySource(images)
+    np.testing.assert_array_equal(source.batch(np.arange(4)), images[:, None])
     assert source.image(0).mode == "array L"
 
 
@@ -42,7 +42,6 @@ def test_labels_and_names_are_kept():
     assert str(source.describe()) == "arrays memory: 3 images, 2 classes"
     part = subset(source, [2, 0])
     assert isinstance(part, BatchSource)
-    assert part.labels is not None
     assert part.labels.tolist() == [0, 1]
     assert torch.equal(part.batch(np.array([1])), source.batch(np.array([0])))
 

@@ -59,13 +59,17 @@ def test_exif_orientation_turns_the_picture_upright(kind, orientation):
 @pytest.mark.parametrize("size", [(1, 1), (7, 5), (15, 9), (64, 48), (101, 67)])
 @pytest.mark.parametrize("kind", ["JPEG", "PNG"])
 def test_reduced_pictures_have_the_rounded_up_size(kind, size, reduce):
-    pixels = opened(encoded(gradient(*size), kind)).pixels(reduce)
+    array = gradient(*size)
+    pixels = opened(encoded(array, kind)).pixels(reduce)
     assert pixels.shape == (-(-size[0] // reduce), -(-size[1] // reduce), 3)
+    edge = 255 * reduce / min(size) if min(size) > 1 else 3  # the last box may be cut short, and counts as much
+    assert np.abs(pixels.mean(axis=(0, 1)) - array.mean(axis=(0, 1))).max() < edge
 
 
 def test_pixels_can_be_asked_for_again_at_another_scale():
     image = opened(encoded(gradient(64, 64), "JPEG"))
-    assert [image.pixels(reduce).shape[0] for reduce in (8, 1, 2)] == [8, 64, 32]
+    for reduce in (8, 1, 2):
+        np.testing.assert_array_equal(image.pixels(reduce), opened(encoded(gradient(64, 64), "JPEG")).pixels(reduce))
     assert image.size == (64, 64)
 
 
@@ -73,8 +77,11 @@ def test_greyscale_becomes_three_equal_channels_or_stays_one():
     grey = gradient(channels=1)[:, :, 0]
     for kind in ("PNG", "BMP", "TIFF"):
         np.testing.assert_array_equal(opened(encoded(grey, kind)).pixels(), np.repeat(grey[:, :, None], 3, axis=2))
-    assert opened(encoded(grey, "JPEG"), channels=1).pixels().shape == (24, 32, 1)
-    assert opened(encoded(grey, "JPEG")).pixels(2).shape == (12, 16, 3)
+    one = opened(encoded(grey, "JPEG"), channels=1).pixels()
+    assert np.abs(one[:, :, 0].astype(int) - grey).max() <= 3
+    half = opened(encoded(grey, "JPEG")).pixels(2)
+    np.testing.assert_array_equal(half, np.repeat(half[:, :, :1], 3, axis=2))
+    assert np.abs(half[:, :, 0] - grey.reshape(12, 2, 16, 2).mean(axis=(1, 3))).max() <= 3
 
 
 def test_one_bit_pictures_become_black_and_white():
@@ -199,7 +206,8 @@ def test_arrays_behave_like_files():
     assert isinstance(opened(encoded(gradient())), LazyImage)
     assert image.size == (32, 24)
     np.testing.assert_array_equal(image.pixels(2), opened(encoded(gradient())).pixels(2))
-    assert PixelImage(gradient(channels=1), name="grey").pixels(4).shape == (6, 8, 1)
+    boxes = gradient(channels=1).reshape(6, 4, 8, 4).mean(axis=(1, 3))
+    assert np.abs(PixelImage(gradient(channels=1), name="grey").pixels(4)[:, :, 0] - boxes).max() <= 0.5
 
 
 def test_depth_keeps_its_numbers():

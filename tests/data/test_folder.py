@@ -99,7 +99,9 @@ def test_a_folder_that_may_not_be_entered_is_counted(tmp_path):
 
 
 def test_a_grey_source_gives_one_channel(tmp_path):
-    assert FolderSource(write_folder(tmp_path, 1), channels=1).image(0).pixels().shape == (24, 32, 1)
+    folder = write_folder(tmp_path, 1)
+    grey, colour = (FolderSource(folder, channels=channels).image(0).pixels() for channels in (1, 3))
+    assert np.abs(grey[:, :, 0] - colour @ np.array([0.299, 0.587, 0.114])).max() <= 1
 
 
 def test_sources_travel_to_workers(tmp_path):

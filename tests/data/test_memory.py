@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 from eigenview.data import BatchSource, FolderSource, Loader, decoded
+from eigenview.data.resize import Resize
 from eigenview.errors import DataError
 from tests.data.pictures import gradient, write_broken_files, write_folder
 
@@ -39,6 +40,7 @@ def test_sizes_must_agree_or_be_given(tmp_path):
     with pytest.raises(DataError, match="images of one batch need one shape"):
         decoded(FolderSource(tmp_path), workers=0)
     held = decoded(FolderSource(tmp_path), size=16, workers=0)
-    assert held.batch(np.arange(3)).shape == (3, 3, 16, 16)
+    expected = [Resize(16)(FolderSource(tmp_path).image(item), 0, item)[0] for item in range(3)]
+    np.testing.assert_array_equal(held.batch(np.arange(3)).permute(0, 2, 3, 1), np.stack(expected))
     with pytest.raises(DataError, match="depth was not"):
         held.depth(0)

@@ -151,7 +151,6 @@ def test_damage_is_counted_and_passed_over(tmp_path):
     loader = StreamLoader(ShardSource(str(tmp_path / "*.tar")), batch_size=4, seed=0, drop_last=False, log=log)
     batches = list(loader)
     assert sum(len(batch) for batch in batches) >= 8
-    assert all(batch.views[0].shape[1:] == (3, 24, 32) for batch in batches)
     names = {Path(json.loads(line)["name"]).name for line in log.read_text().splitlines()}
     assert names == {"shard-002.tar", "shard-003.tar", "broken", "lonely", "odd"}
 
