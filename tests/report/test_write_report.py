@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import compare, load_scores
+from eigenview.evaluation import compare, load_scores, save_score
 from eigenview.report import write_report
 from eigenview.report.facts import duration, flat, time_figures
 from eigenview.report.run_files import read_run
@@ -46,6 +47,16 @@ def test_the_top_says_verdict_score_interval_and_gain(tmp_path):
     assert f"{100 * (own.value - pixels.value):.1f} points above raw pixels" in said
 
 
+def test_a_difference_that_chance_would_show_is_called_so(tmp_path):
+    run = read_run(write_run(tmp_path / "run", has_sample=False))
+    own = next(one for one in run.scores if (one.subject, one.name) == ("run", "linear"))
+    same = replace(own, subject="untrained")
+    others = tuple(one for one in run.scores if (one.subject, one.name) != ("untrained", "linear"))
+    said = summarise(replace(run, scores=(*others, same))).sentence
+    assert "0.0 points above the untrained encoder (within chance, p = 1.000)" in said
+    assert "raw pixels (within" not in said
+
+
 def test_scores_stand_with_baselines_of_the_same_protocol_only(tmp_path):
     run = read_run(write_run(tmp_path / "run"))
     assert [one.own.name for one in headline(run)] == ["linear", "knn k=20"]
@@ -67,10 +78,6 @@ def test_the_comparison_shows_paired_differences_and_refuses_what_is_unfair(tmp_
         file.unlink()
     for score in load_scores(runs[0]):
         assert score.data == {"test": "x"}
-    from dataclasses import replace
-
-    from eigenview.evaluation import save_score
-
     save_score(replace(both[1], data={"test": "other"}), runs[1])
     assert "other protocol or data: not compared" in read(write_report(runs, tmp_path))
 

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eigenview.diagnostics import Diagnosis
+from eigenview.evaluation import Compared
 from eigenview.report.html import Html, element, join
 from eigenview.report.run_files import RunFiles, number
-from eigenview.report.scores import Measure, headline, interval, is_share, shown, title
+from eigenview.report.scores import Measure, headline, interval, is_share, p_value, shown, title
+
+LIKELY = 0.05  # p-values above this are no evidence of a difference
 
 
 @dataclass(frozen=True)
@@ -45,15 +48,18 @@ def _gain(measure: Measure) -> str:
     name = name if name[:2].isupper() or name.startswith("k-") else name[:1].lower() + name[1:]
     value = f"{shown(own.value, own.metric)} (95\N{NO-BREAK SPACE}% interval {interval(own)})"
     said = f"{_capital(own.metric)} by {name} is {value}"
-    gaps = [_gap(-row.difference, row.score.metric, row.score.subject) for row in measure.rows[1:]]
+    gaps = [_gap(row) for row in measure.rows[1:]]
     listed = " and ".join(filter(None, [", ".join(gaps[:-1]), *gaps[-1:]]))
     return f"{said}, {listed}." if gaps else f"{said}; no baseline was measured."
 
 
-def _gap(difference: float, metric: str, subject: str) -> str:
+def _gap(row: Compared) -> str:
+    """How far the run is above a baseline; a difference that chance alone would often show is called so."""
+    difference, metric, subject = -row.difference, row.score.metric, row.score.subject
     named = {"untrained": "the untrained encoder", "supervised": "a supervised run"}.get(subject, subject)
     size = f"{abs(100 * difference):.1f} points" if is_share(metric) else f"{abs(difference):.3f}"
-    return f"{size} {'above' if difference >= 0 else 'below'} {named}"
+    chance = f" (within chance, {p_value(row.p_value)})" if row.p_value is not None and row.p_value > LIKELY else ""
+    return f"{size} {'above' if difference >= 0 else 'below'} {named}{chance}"
 
 
 def _progress(run: RunFiles) -> str:
