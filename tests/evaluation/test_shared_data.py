@@ -126,6 +126,7 @@ def penalised(parts: Parts, weight: Tensor, bias: Tensor, c: float) -> float:
 
 @pytest.mark.slow
 @needs_data
+@pytest.mark.filterwarnings("ignore:Sparse invariant checks")  # of torch, about torchmetrics' own sparse table
 @pytest.mark.parametrize("method", ["kmeans", "spectral"])
 def test_scores_of_real_clusters_are_scikit_learns_and_torchmetrics(parts, method):
     clustering = pytest.importorskip("torchmetrics.functional.clustering")
