@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from diagnostics_runs import COLLAPSES, PLAN, TRAINED, Planned
+from diagnostics_runs import PLAN, TRAINED, Planned
 
 from eigenview.data import Source, decoded, open_source
 from eigenview.diagnostics import THRESHOLDS, Diagnosis, diagnosed
@@ -28,6 +28,7 @@ from eigenview.evaluation.run_diagnosis import diagnose_run
 from eigenview.training import NotFinite, Run, read_config, train
 
 TRAINING, BANK, QUERIES = 20_000, 8_000, 2_000  # CIFAR-10 images: to train on, and labelled ones for kNN
+ITEMS = {"A": 5000, "B": 2000, "C": 2000}  # images that a diagnosis looks at
 REPEATED = {"cifar10": 0.1, "stl10": 0.2}  # shares of the images that the repeated sets hold twice
 
 
@@ -87,26 +88,29 @@ class Judged:
     accuracy: float
     untrained: float
 
-    def is_right(self, found: Diagnosis) -> bool:
-        """Features before a head that collapsed to a point need only have lost dimensions."""
-        right = COLLAPSES if found.figures.is_centred and "full collapse" in self.right else ()
-        return found.verdict in (self.right or ("healthy",)) + right
+    def outcome(self, found: Diagnosis) -> str:
+        """right: the verdict is one of those expected; told: something else is said to be wrong."""
+        if not self.right:
+            return "right" if found.verdict == "healthy" else "FALSE ALARM"
+        return "right" if found.verdict in self.right else "MISSED" if found.verdict == "healthy" else "told"
 
 
-def judged(name: str, right: tuple[str, ...], folder: Path, notes: Path, data: Path, labelled: Path) -> Judged:
+def judged(name: str, planned: Planned, folder: Path, notes: Path, data: Path) -> Judged:
     """Figures of the run in ``folder``, measured once and kept in ``notes``; the verdict by today's thresholds."""
+    images = open_source(data / f"{planned.data}.npz")
+    labelled = open_source(data / f"{planned.data.removesuffix('-repeated')}-labelled.npz")
     notes.mkdir(parents=True, exist_ok=True)
     found = {}
     for where, file in (("projection", "diagnosis.json"), ("features", "features.json")):
         if not (notes / file).exists():
-            measured = diagnose_run(folder, open_source(data), where=where)
+            measured = diagnose_run(folder, images, where=where, items=ITEMS[planned.group])
             (notes / file).write_text(measured.to_json())
         found[where] = diagnosed(Diagnosis.from_json((notes / file).read_text()).figures)
     kept = notes / "accuracy.json"
     if not kept.exists():
-        kept.write_text(json.dumps(accuracies(folder, open_source(labelled))))
+        kept.write_text(json.dumps(accuracies(folder, labelled)))
     after, before = json.loads(kept.read_text())
-    return Judged(name, right, found["projection"], found["features"], after, before)
+    return Judged(name, planned.right, found["projection"], found["features"], after, before)
 
 
 def accuracies(folder: Path, labelled: Source) -> tuple[float, float]:
@@ -147,7 +151,7 @@ def table(rows: list[Judged], where: str) -> list[str]:
             f"{len(figures.dead) / figures.d:.2f}",
             "–" if figures.usage is None else f"{figures.usage.entropy:.2f}",
             ", ".join(finding.name for finding in found.findings) or "healthy",
-            "right" if row.is_right(found) else "WRONG",
+            row.outcome(found),
         ]
         said.append(f"| {' | '.join(cells)} |")
     return said
@@ -160,7 +164,7 @@ def main() -> None:
     parser.add_argument("--stl-labelled", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True, help="run directories go here")
     parser.add_argument("--methods", type=Path, help="runs of benchmarks/methods.py, which are judged too")
-    parser.add_argument("--groups", nargs="*", default=["A", "B"])
+    parser.add_argument("--groups", nargs="*", default=["A", "B", "C"])
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     prepare(options)
@@ -169,14 +173,13 @@ def main() -> None:
         rows = []
         for name, planned in PLAN.items():
             if planned.group == group:
-                folder, base = trained(name, planned, options.out), planned.data.removesuffix("-repeated")
-                sets = data / f"{planned.data}.npz", data / f"{base}-labelled.npz"
-                rows.append(judged(name, planned.right, folder, folder, *sets))
+                folder = trained(name, planned, options.out)
+                rows.append(judged(name, planned, folder, folder, data))
         for name in TRAINED[group] if options.methods else ():
             if (options.methods / name / "checkpoints" / "last").exists():
-                sets = data / "cifar10.npz", data / "cifar10-labelled.npz"
                 notes = options.out / "methods" / name
-                rows.append(judged(f"{name}, 3 epochs", (), options.methods / name, notes, *sets))
+                good = Planned(group, "cifar10", name)
+                rows.append(judged(f"{name}, 3 epochs", good, options.methods / name, notes, data))
         rows.sort(key=lambda row: bool(row.right))
         for where in ("projection", "features"):
             print(f"\nGroup {group}, {where}\n", *table(rows, where), sep="\n", flush=True)

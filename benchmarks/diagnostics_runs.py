@@ -85,6 +85,7 @@ _NO_SINKHORN = ("prototypes unused", "at chance", *COLLAPSES)
 
 TRAINED = {  # good runs of benchmarks/methods.py (three epochs, full width), by group
     "A": ("simclr-0", "kernel-infonce-0", "align-uniform-0", "moco-0", "swav-0", "spectral-0"),
+    "C": (),
     "B": ("random-walk-0", "supcon-0", "simsiam-0", "laplacian-eigenmaps-0", "deepcluster-v2-0", "sela-v2-0"),
 }
 PLAN: dict[str, Planned] = {
@@ -149,5 +150,46 @@ PLAN: dict[str, Planned] = {
     ),
     "repeated images, STL": Planned(
         "B", "stl10-repeated", "random-walk", ("duplicated data",), {"temperature": 0.1}, {"seed": 2}
+    ),
+    "simclr at 0.15, STL": Planned("C", "stl10", "simclr", (), {"temperature": 0.15}, {"seed": 11}),
+    "exponential kernel": Planned(
+        "C", "cifar10", "kernel-infonce", (), {"kernel": "exponential", "temperature": 0.3}, {"seed": 12}
+    ),
+    "align-uniform, 2 : 1": Planned("C", "cifar10", "align-uniform", (), {"align_weight": 2.0}, {"seed": 13}),
+    "moco at 0.3": Planned("C", "cifar10", "moco", (), {"queue": 1024, "temperature": 0.3}, {"seed": 14}),
+    "swav, 200 prototypes": Planned("C", "cifar10", "swav", (), _swav(200), {"seed": 15}),
+    "random-walk, STL": Planned("C", "stl10", "random-walk", (), {"temperature": 0.15}, {"seed": 16}),
+    "no negatives, moco's head": Planned(
+        "C", "cifar10", "align-uniform", ("full collapse",), {"uniform_weight": 0.0, "head": "moco-v2"}, {"seed": 11}
+    ),
+    "temperature 30, STL": Planned("C", "stl10", "simclr", ("at chance",), {"temperature": 30.0}, {"seed": 12}),
+    "laplacian temperature 100": Planned(
+        "C", "cifar10", "kernel-infonce", ("at chance",), {"kernel": "laplacian", "temperature": 100.0}, {"seed": 13}
+    ),
+    "no augmentation, moco": Planned(
+        "C", "cifar10", "moco", ("views identical",), {"queue": 1024}, {"views": "none", "seed": 14}
+    ),
+    "no augmentation, align-uniform": Planned(
+        "C", "stl10", "align-uniform", ("views identical",), {}, {"views": "none", "seed": 15}
+    ),
+    "rate × 100, kernel": Planned(
+        "C", "stl10", "kernel-infonce", _ALL_FAILURES, {"temperature": 0.4}, {"rate": 100 * RATE, "seed": 16}
+    ),
+    "no Sinkhorn, 50 prototypes": Planned(
+        "C", "cifar10", "softmax-codes", _NO_SINKHORN, {**_swav(50), "frozen_steps": 0}, {"seed": 17}
+    ),
+    "untrained, STL": Planned(
+        "C", "stl10", "moco", _UNTRAINED, {"queue": 1024}, {"rate": 0.0, "steps": 30, "seed": 18}
+    ),
+    "mismatched at 0.2, STL": Planned(
+        "C",
+        "stl10",
+        "mismatched-simclr",
+        ("at chance", "full collapse", "views disagree"),
+        {"temperature": 0.2},
+        {"seed": 19},
+    ),
+    "repeated images, align-uniform": Planned(
+        "C", "cifar10-repeated", "align-uniform", ("duplicated data",), {}, {"seed": 20}
     ),
 }

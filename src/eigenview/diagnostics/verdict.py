@@ -12,19 +12,20 @@ from eigenview.diagnostics.figures import Figures, Finding
 class Thresholds:
     """The one table. Set on trained runs, checked on others: docs/diagnostics.md has both, and what they leave open.
 
-    Features before a head, judged around their mean, have their own limits for rank and crowding.
+    Features before a head, judged around their mean, have their own limits for rank, crowding and disagreement.
     """
 
     collapsed_cosine: float = 0.95  # full collapse: the mean cosine of two rows is above
     collapsed_features: float = 0.99  # the same for features, which after a ReLU point the same way anyhow
-    rank_share: float = 0.07  # dimensional collapse: effective rank / usable dimensions is below
+    rank_share: float = 0.09  # dimensional collapse: effective rank / usable dimensions is below
     rank_share_of_features: float = 0.25
     usable_dimensions: int = 512  # more dimensions than these, or than rows − 1, are not asked to be used
     dead_share: float = 0.05  # dead dimensions: their share is above
-    chance_margin: float = 0.05  # at chance: the loss is above chance − margin · |chance|
-    crowding: float = 0.42  # crowded: 1 − uniformity/floor is above (0 uniform, 1 a point)
-    crowding_of_features: float = 0.3
-    disagreement: float = 0.65  # views disagree: alignment / that of unrelated items is above
+    chance_margin: float = 0.036  # at chance: the loss is above chance − margin · |chance|, and below chance + |chance|
+    crowding: float = 0.85  # crowded: 1 − uniformity/floor is above (0 uniform, 1 a point)
+    crowding_of_features: float = 0.5
+    disagreement: float = 0.8  # views disagree: alignment / that of unrelated items is above
+    disagreement_of_features: float = 0.7
     identical: float = 0.02  # views identical: the same ratio is below
     duplicates: float = 0.02  # duplicated data: the share of rows with a near-duplicate, less 2 × by chance, is above
     skewness: float = 4.0  # hubs: the skewness of the 10-occurrence is above
@@ -81,7 +82,10 @@ def full_collapse(figures: Figures, limits: Thresholds) -> Finding | None:
 def at_chance(figures: Figures, limits: Thresholds) -> Finding | None:
     if figures.loss is None or figures.chance is None:
         return None
-    if figures.loss < figures.chance - limits.chance_margin * abs(figures.chance):
+    size = abs(figures.chance)
+    if (
+        not -limits.chance_margin * size <= figures.loss - figures.chance <= size
+    ):  # far above: another scale, not chance
         return None
     return Finding(
         "at chance",
@@ -127,12 +131,13 @@ def crowded(figures: Figures, limits: Thresholds) -> Finding | None:
 
 def views_disagree(figures: Figures, limits: Thresholds) -> Finding | None:
     views = figures.views
-    if views is None or views.disagreement <= limits.disagreement:
+    limit = limits.disagreement_of_features if figures.is_centred else limits.disagreement
+    if views is None or views.disagreement <= limit:
         return None
     return Finding(
         "views disagree",
         (
-            f"positives are {views.disagreement:.0%} as far apart as unrelated items (limit {limits.disagreement:.0%})",
+            f"positives are {views.disagreement:.0%} as far apart as unrelated items (limit {limit:.0%})",
             f"{views.matched} of rows find their other view first",
         ),
         "check that row i of both views is the same item; otherwise train longer or weaken the augmentations",
@@ -205,8 +210,8 @@ def prototypes_unused(figures: Figures, limits: Thresholds) -> Finding | None:
 RULES: tuple[Callable[[Figures, Thresholds], Finding | None], ...] = (  # the gravest first
     diverged,
     full_collapse,
-    dimensional_collapse,
     at_chance,
+    dimensional_collapse,
     prototypes_unused,
     views_disagree,
     views_identical,
