@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -129,11 +130,11 @@ def test_lab_is_listed_and_run(shop: Path):
     assert json.loads((shop / "lab" / "laplacian-form.json").read_text(encoding="utf-8"))["findings"]
 
 
-def test_every_verb_has_a_module_and_a_walk():
+def test_every_verb_has_a_module_a_walk_and_its_place_in_the_documentation():
     walked = Path(__file__).read_text(encoding="utf-8")
-    from importlib import import_module
-
+    page = (Path(__file__).parents[2] / "docs" / "commands.md").read_text(encoding="utf-8")
     for name, verb in VERBS.items():
         module = import_module(f"eigenview.cli.{verb.module}")
-        assert "eigenview " + name in (module.__doc__ or ""), f"{name} has no example"
+        assert f"eigenview {name}" in (module.__doc__ or ""), f"{name} has no example"
+        assert f"eigenview {name}" in page or f"`{name}" in page, f"{name} is not in docs/commands.md"
         assert 'eigenview("' + '", "'.join(name.split()) in walked, f"{name} is not walked through"

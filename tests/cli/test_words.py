@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -112,3 +114,9 @@ def test_a_kernel_implies_its_method_and_short_names_find_their_place():
     assert settings_among({"method": "moco", "kernel": "Laplacian(0.2)"}, ())["method"] == "moco"
     with pytest.raises(SettingError, match="use --method kernel-infonce or moco"):
         settings_among({"method": "swav", "kernel": "laplacian"}, ())
+
+
+def test_the_page_of_settings_is_up_to_date():
+    page = Path(__file__).parents[2] / "docs" / "make_settings.py"
+    answer = subprocess.run([sys.executable, str(page), "--check"], capture_output=True, text=True, check=False)
+    assert answer.returncode == 0, answer.stdout
