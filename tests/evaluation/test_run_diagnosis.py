@@ -172,7 +172,7 @@ def test_a_diagnosis_is_kept_in_the_run(tmp_path):
 
 
 def test_the_last_finite_loss_counts_and_what_follows_it_tells(tmp_path):
-    lines = [{"loss": 3.0, "chance": 4.0}, {"loss": 2.5, "chance": 4.0}]
+    lines = [{"loss": 3.0, "chance": 4.0}, {"loss": 2.5, "chance": 4.0}, {"epoch": 1, "epoch_loss": 2.75}]
     (tmp_path / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"loss": 1')
     assert progress_of(tmp_path) == Progress(2.5, 4.0)
     with (tmp_path / "metrics.jsonl").open("a") as file:

@@ -95,6 +95,19 @@ def test_protocols_and_data_are_never_mixed():
     compare(one, replace(one, encoder="another", seed=3, subject="other"))
 
 
+def test_the_nearest_of_few_labels_is_the_plain_nearest_neighbour():
+    from sklearn.neighbors import KNeighborsClassifier
+
+    generator = torch.Generator().manual_seed(0)
+    train, test = (torch.randn(60, 5, generator=generator, dtype=torch.float64) for _ in range(2))
+    labels = torch.arange(60) % 4
+    found = few_label_accuracy(train, labels, test, labels, per_class=3, classifier="nearest", draws=4, seed=7)
+    for draw, accuracy in enumerate(found.draws):
+        chosen = draw_labels(labels, 3, seed=7 + draw)
+        oracle = KNeighborsClassifier(1, metric="cosine").fit(train[chosen], labels[chosen])
+        assert accuracy == pytest.approx(oracle.score(test, labels))
+
+
 def test_few_labels_are_drawn_evenly_and_improve_with_their_number():
     images, labels = (torch.from_numpy(part) for part in load_digits(return_X_y=True))
     train, test = (images[:1000] / 16, labels[:1000]), (images[1000:] / 16, labels[1000:])
@@ -105,6 +118,8 @@ def test_few_labels_are_drawn_evenly_and_improve_with_their_number():
     assert few.draws == few_label_accuracy(*train, *test, per_class=1, draws=6).draws
     chosen = draw_labels(labels, 4, seed=2)
     assert labels[chosen].bincount().tolist() == [4] * 10
+    with pytest.raises(SettingError, match="logistic or nearest; got 'svm'"):
+        few_label_accuracy(*train, *test, per_class=1, classifier="svm")
     with pytest.raises(DataError, match=r"500 labels a class were asked for; class 0, 1, 2, 3, 4, … has fewer"):
         few_label_accuracy(*train, *test, per_class=500)
     kept = train[1] != 3

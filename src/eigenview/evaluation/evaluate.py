@@ -35,8 +35,8 @@ from eigenview.nn import POOLED, Encoder
 from eigenview.views import CentreView
 
 NEIGHBOURS = (1, 5, 20, 200)
-LABELS_PER_CLASS = (1, 10)
-DRAWS = 10
+LABELS_PER_CLASS = (1, 5, 10)
+DRAWS = 20
 CLUSTER_NEIGHBOURS = 20  # edges of each row in the graph that spectral clustering cuts
 FOLDS = 5
 
@@ -143,15 +143,27 @@ def linear_scores(split: Split) -> list[Score]:
 
 
 def few_label_scores(split: Split) -> list[Score]:
-    train, test = split.standardised()
+    """Logistic regression on standardised features, and the nearest row by cosine, from a few labels of each class."""
     fewest = int(torch.unique(split.train_labels, return_counts=True)[1].min())
     scores = []
     for count in (one for one in LABELS_PER_CLASS if one <= fewest):
-        found = few_label_accuracy(
-            train, split.train_labels, test, split.test_labels, per_class=count, draws=DRAWS, seed=split.seed
-        )
-        score = split.score(found.items, f"{count} labels a class", "accuracy", draws=DRAWS, inverse_penalty=1.0)
-        scores.append(replace(score, interval=found.interval))  # over draws, the larger uncertainty
+        for classifier, prefix, (train, test) in (
+            ("logistic", "", split.standardised()),
+            ("nearest", "1-NN, ", (split.train, split.test)),
+        ):
+            found = few_label_accuracy(
+                train,
+                split.train_labels,
+                test,
+                split.test_labels,
+                per_class=count,
+                classifier=classifier,  # type: ignore[arg-type]
+                draws=DRAWS,
+                seed=split.seed,
+            )
+            own: dict[str, JSON] = {"inverse_penalty": 1.0} if classifier == "logistic" else {"similarity": "cosine"}
+            score = split.score(found.items, f"{prefix}{count} labels a class", "accuracy", draws=DRAWS, **own)
+            scores.append(replace(score, interval=found.interval))  # over draws, the larger uncertainty
     return scores
 
 

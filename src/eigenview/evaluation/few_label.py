@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.checks import check_features, check_labels, check_no_class_is_new, check_same_width, some
+from eigenview.evaluation.knn import knn_predict
 from eigenview.evaluation.linear import fit_logistic
 from eigenview.evaluation.scores import mean_interval
 
@@ -32,11 +34,12 @@ def few_label_accuracy(
     test_labels: Tensor,
     *,
     per_class: int,
+    classifier: Literal["logistic", "nearest"] = "logistic",
     draws: int = 20,
     inverse_penalty: float = 1.0,
     seed: int = 0,
 ) -> FewLabels:
-    """Logistic regression on ``per_class`` training rows of each class, drawn ``draws`` times by ``seed``.
+    """Logistic regression (or the nearest row by cosine) on ``per_class`` rows of each class, drawn by ``seed``.
 
     The penalty is fixed, because with so few labels there are none to choose it by. The interval is over draws.
     """
@@ -48,15 +51,17 @@ def few_label_accuracy(
     check_no_class_is_new(train_labels, test_labels)
     if draws < 1 or per_class < 1:
         raise SettingError(f"few labels need at least one draw and one label a class; got {draws} and {per_class}")
-    right = torch.stack(
-        [
-            fit_logistic(train[chosen], train_labels[chosen], inverse_penalty=inverse_penalty, classes=classes).predict(
-                test
-            )
-            == test_labels
-            for chosen in (draw_labels(train_labels, per_class, seed=seed + draw) for draw in range(draws))
-        ]
-    ).double()
+    if classifier not in ("logistic", "nearest"):
+        raise SettingError(f"the classifier of few labels is logistic or nearest; got {classifier!r}")
+
+    def predicted(chosen: Tensor) -> Tensor:
+        rows, labels = train[chosen], train_labels[chosen]
+        if classifier == "nearest":
+            return knn_predict(rows, labels, test, k=[1])[1]
+        return fit_logistic(rows, labels, inverse_penalty=inverse_penalty, classes=classes).predict(test)
+
+    drawn = (draw_labels(train_labels, per_class, seed=seed + draw) for draw in range(draws))
+    right = torch.stack([predicted(chosen) == test_labels for chosen in drawn]).double()
     accuracies = right.mean(dim=1).numpy()
     mean, low, high = mean_interval(np.asarray(accuracies))
     return FewLabels(per_class, mean, (low, high), tuple(accuracies.tolist()), right.mean(dim=0))

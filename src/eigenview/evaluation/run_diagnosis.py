@@ -160,6 +160,8 @@ def progress_of(folder: Path) -> Progress:
             line = json.loads(text)
         except ValueError:
             continue  # a last line that a crash cut short
+        if "epoch_loss" in line:
+            continue  # a look back at an epoch, not at a step
         loss, chance = (_finite(line.get(name)) for name in ("loss", "chance"))
         has_diverged = loss is None
         found = found if has_diverged else Progress(loss, chance)
