@@ -12,7 +12,7 @@ from eigenview.diagnostics import diagnose
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.report.page import build_page
 from eigenview.report.run_files import RunFiles, number, read_run
-from eigenview.report.structure import structure_of
+from eigenview.report.structure import outline_of, structure_of
 
 __all__ = ["write_report"]
 
@@ -29,7 +29,8 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
     if isinstance(runs, str | Path) or not runs:
         raise SettingError("a report needs a list of at least one run directory")
     opened = [read_run(folder) for folder in runs]
-    structures = {place: structure_of(run.sample) for place, run in enumerate(opened) if run.sample is not None}
+    compute = structure_of if len(opened) == 1 else outline_of
+    structures = {place: compute(run.sample) for place, run in enumerate(opened) if run.sample is not None}
     text = build_page([_diagnosed(run) for run in opened], structures)
     file = _place(opened[0].folder if out is None else Path(out), comparing=len(opened) > 1)
     beside = file.with_name(f".{file.name}.{os.getpid()}")

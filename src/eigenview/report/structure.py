@@ -83,6 +83,14 @@ def structure_of(sample: Sample) -> Structure:
     )
 
 
+def outline_of(sample: Sample) -> Structure:
+    """Spectra alone, for comparisons: no neighbours, maps, duplicates or confusion."""
+    features = torch.from_numpy(np.asarray(sample.features, dtype=np.float32))
+    nothing = np.zeros((0, 0))
+    laplacian = _laplacian(features, sample.seed)
+    return Structure(nothing.astype(np.int64), nothing, (), spectra(sample), laplacian, (), None)
+
+
 def projections(features: Tensor, neighbours: Ints, *, seed: int) -> tuple[Projection, ...]:
     """Maps of the sample, the best for looking at first: UMAP if installed, or t-SNE; spectral embedding; PCA."""
     unit = normalize(features.double(), dim=1)

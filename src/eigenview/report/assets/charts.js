@@ -33,8 +33,11 @@
       if (!found) return;
       traces.push({ ...found, name: safe(run.name), mode: found.x.length > 1 ? "lines" : "markers", line: line(at), marker: { color: stroke(at) }, hovertemplate: "%{y:.4g}<extra>" + (alone ? "" : safe(run.name)) + "</extra>" });
       const chance = run.curves.chance;
-      if (name === "loss" && chance && (alone || at === 0)) {
-        traces.push({ ...chance, name: "chance", mode: "lines", line: { color: colour("soft"), width: 1.5, dash: "dash" }, hovertemplate: "%{y:.4g}<extra>chance</extra>" });
+      const level = (one) => (one.curves.chance ? one.curves.chance.y.at(-1) : null);
+      const first = data.runs.findIndex((one) => level(one) === level(run));  // runs of one level share one line
+      if (name === "loss" && chance && first === at) {
+        const shared = data.runs.every((one) => level(one) === level(run));
+        traces.push({ ...chance, name: "chance", mode: "lines", line: { color: shared ? colour("soft") : stroke(at), width: 1.5, dash: "dash" }, hovertemplate: "%{y:.4g}<extra>chance</extra>" });
       }
       if (name === "loss" && alone) {
         run.alarms.filter((alarm) => alarm.step !== null).slice(0, 20).forEach((alarm) => marks.push({ type: "line", x0: alarm.step, x1: alarm.step, yref: "paper", y0: 0, y1: 1, line: { color: colour("bad"), width: 1 } }));
@@ -79,7 +82,7 @@
       const upper = found.values[found.clusters];
       if (alone && upper !== undefined) {
         const middle = (found.values[found.clusters - 1] + upper) / 2;
-        said.push({ x: found.clusters + .5, y: middle, text: `gap after ${found.clusters}`, showarrow: true, arrowhead: 0, arrowcolor: colour("soft"), ax: 46, ay: 22, font: { size: 11, color: colour("ink") } });
+        said.push({ x: found.clusters + .5, y: middle, text: `gap after ${found.clusters}`, showarrow: true, arrowhead: 0, arrowcolor: colour("soft"), ax: 48, ay: middle < .12 * Math.max(...found.values) ? -1 : 22, font: { size: 11, color: colour("ink") } });
       }
     });
     draw("laplacian", traces, layout(axis("number"), axis("eigenvalue", { rangemode: "tozero" }), { annotations: said }));
