@@ -1,0 +1,306 @@
+"""Every protocol of evaluation on trained runs with their baselines: the figures of docs/evaluation.md.
+
+    python benchmarks/evaluation_figures.py features --data data --runs runs/methods --out runs/figures
+
+``data`` holds cifar10/, stl10_64/ and nyuv2_160x120/; ``runs`` what benchmarks/methods.py makes, of which simclr-0,
+supervised-0 and (for selection) align-uniform-0 are read. Every finished figure is one file in ``out`` and is not made
+again: stop it and go on whenever you like; delete a file to make its figure anew. Ends with the part's table, in which
+values are means with 95 % intervals, and accuracies are shares of one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, replace
+from functools import cached_property
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from eigenview.data import Source, decoded, open_source, subset
+from eigenview.evaluation import (
+    PROTOCOLS,
+    DepthProtocol,
+    FinetuneProtocol,
+    RawPixels,
+    Score,
+    choose_encoder,
+    depth_scores,
+    evaluate,
+    extract,
+    finetune_scores,
+    fold_scores,
+    open_run,
+    read_folds,
+    table,
+    transfer,
+    view_probe_scores,
+)
+from eigenview.evaluation.evaluate_run import RAW_PIXELS, SUPERVISED, UNTRAINED, Subject
+from eigenview.evaluation.runs import EvaluatedRun
+from eigenview.training import read_config, train
+
+RUN, OTHER = "simclr-0", "align-uniform-0"
+PROTOCOLS_ON_FEATURES = ("knn", "few-label", "kmeans", "spectral", "retrieval", "linear")  # the cheapest first
+SMALL_TRAIN = 5_000  # images where all of them would be long: linear on raw pixels
+SELECTION_TRAIN = 10_000
+PROBE_EPOCHS = 2
+RATE_GRID = (0.01, 0.1, 1.0)
+TUNING_EPOCHS = {0.01: 40, 0.1: 10, 1.0: 1}  # by share of the labels
+STL_TRAIN = 4_000  # of the 5,000 labelled images; the others are the test part of the transfer list
+DEPTH = DepthProtocol(border=4, output=16, width=64, epochs=15)
+ALEXNET = "alexnet-0"
+ALEXNET_MINUTES = 1.0
+
+
+class Bench:
+    """The sources and subjects, opened when a figure first needs them, and the folder of finished figures."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.data, self.runs, self.out = options.data, options.runs, options.out
+        self.cache = options.out / "cache"
+        self.scores: list[Score] = []
+
+    @cached_property
+    def cifar10(self) -> tuple[Source, Source]:
+        train_set, test_set = (self._decoded(f"cifar10/{part}.parquet") for part in ("train", "test"))
+        return train_set, test_set
+
+    @cached_property
+    def stl10(self) -> Source:
+        return self._decoded("stl10_64/train.parquet")
+
+    @cached_property
+    def rooms(self) -> tuple[Source, Source]:
+        options = {"depth": "depth", "depth_scale": 25.5}  # of the depth images' 8 bits a metre
+        first, second = (
+            open_source(self.data / f"nyuv2_160x120/{part}.parquet", **options) for part in ("train", "test")
+        )
+        return first, second
+
+    def _decoded(self, place: str) -> Source:
+        return decoded(open_source(self.data / place), shows_progress=False)
+
+    def run(self, name: str) -> EvaluatedRun:
+        return open_run(self.runs / name, open_source(self.data / "cifar10/test.parquet"))
+
+    def subject(self, name: str) -> Subject:
+        run = self.run(f"{SUPERVISED}-0" if name == SUPERVISED else RUN if name in (UNTRAINED, RAW_PIXELS) else name)
+        if name == UNTRAINED:
+            return Subject(name, run.untrained().eval(), run.view)
+        if name == RAW_PIXELS:
+            return Subject(name, RawPixels(run.view.size, channels=run.channels), run.view)
+        return Subject(name, run.encoder, run.view)
+
+    def figure(self, name: str, make: Callable[[], Sequence[Score]]) -> None:
+        """The scores kept under a name, made and kept if there are none yet."""
+        file = self.out / f"{name.replace(' ', '-')}.json"
+        if file.exists():
+            kept = json.loads(file.read_text())
+        else:
+            start = time.perf_counter()
+            scores = [asdict(score) for score in make()]
+            kept = {"seconds": round(time.perf_counter() - start, 1), "scores": scores}
+            file.parent.mkdir(parents=True, exist_ok=True)
+            beside = file.with_suffix(".part")
+            beside.write_text(json.dumps(kept))
+            beside.replace(file)
+            print(f"{name}: {kept['seconds']} s", flush=True)
+        self.scores += [Score(**{**one, "interval": tuple(one["interval"])}) for one in kept["scores"]]
+
+
+def first(source: Source, count: int) -> Source:
+    """The first ``count`` items; the tables are shuffled."""
+    return subset(source, np.arange(count))
+
+
+def features(bench: Bench) -> None:
+    """Protocols on cached features of CIFAR-10. Linear on all raw pixels would be long: see transfers."""
+    for names in ((RUN, SUPERVISED, UNTRAINED), (RAW_PIXELS,)):
+        for protocol, name in product(PROTOCOLS_ON_FEATURES, names):
+            if (protocol, name) != ("linear", RAW_PIXELS):
+                bench.figure(f"features {protocol} {name}", lambda: _evaluated(bench, name, protocol))  # noqa: B023
+
+
+def _evaluated(bench: Bench, name: str, protocol: str) -> list[Score]:
+    one = bench.subject(name)
+    return evaluate(one.encoder, *bench.cifar10, view=one.view, protocols=[protocol], subject=name, cache=bench.cache)
+
+
+def transfers(bench: Bench) -> None:
+    """kNN and linear on a list of sets: 5,000 training images of CIFAR-10, and 4,000 labelled ones of STL-10."""
+
+    def make(name: str) -> list[Score]:
+        one = bench.subject(name)
+        stl = (first(bench.stl10, STL_TRAIN), subset(bench.stl10, np.arange(STL_TRAIN, len(bench.stl10))))
+        sets = {"cifar10 of 5,000": (first(bench.cifar10[0], SMALL_TRAIN), bench.cifar10[1]), "stl10": stl}
+        return transfer(one.encoder, sets, view=one.view, subject=name, cache=bench.cache)
+
+    for name in (RUN, SUPERVISED, UNTRAINED, RAW_PIXELS):
+        bench.figure(f"transfers {name}", lambda: make(name))  # noqa: B023
+
+
+def folds(bench: Bench) -> None:
+    """STL-10's ten official folds: 1,000 labels each, measured on the other 4,000."""
+
+    def make(name: str, protocol: str) -> list[Score]:
+        one, parts = bench.subject(name), read_folds(bench.data / "stl10_64/train.parquet")
+        return fold_scores(
+            one.encoder,
+            bench.stl10,
+            parts,
+            view=one.view,
+            protocols=[protocol],
+            subject=name,
+            cache=bench.cache,
+        )
+
+    for protocol in ("knn", "linear"):
+        for name in (RUN, SUPERVISED, UNTRAINED, RAW_PIXELS):
+            bench.figure(f"folds {protocol} {name}", lambda: make(name, protocol))  # noqa: B023
+
+
+def probes(bench: Bench) -> None:
+    """The papers' probes with new views in every epoch, shortened, and one grid of learning rates trained together."""
+
+    def make(name: str, protocol: str, multipliers: Sequence[float] = (1.0,)) -> list[Score]:
+        one = bench.subject(name)
+        return view_probe_scores(
+            one.encoder,
+            *bench.cifar10,
+            view=one.view,
+            protocols=[protocol],
+            epochs=PROBE_EPOCHS,
+            multipliers=multipliers,
+            subject=name,
+            cache=bench.cache,
+            shows_progress=False,
+        )
+
+    for name in (RUN, UNTRAINED):
+        for protocol in PROTOCOLS:
+            bench.figure(f"probes {protocol} {name}", lambda: make(name, protocol))  # noqa: B023
+        bench.figure(f"probes moco grid {name}", lambda: make(name, "moco", RATE_GRID))  # noqa: B023
+
+
+def tuning(bench: Bench) -> None:
+    """Frozen, fine-tuned and from scratch, for each share of the labels."""
+
+    def make(share: float) -> list[Score]:
+        run = bench.run(RUN)
+        return finetune_scores(
+            run.encoder,
+            run.untrained(),
+            *bench.cifar10,
+            view=run.view,
+            protocols={share: FinetuneProtocol().shortened(TUNING_EPOCHS[share])},
+            subject=RUN,
+            shows_progress=False,
+        )
+
+    for share in TUNING_EPOCHS:
+        bench.figure(f"tuning {share}", lambda: make(share))  # noqa: B023
+
+
+def depth(bench: Bench) -> None:
+    """Depth of rooms from the convolutions of the run."""
+    for name in (RUN, UNTRAINED):
+        bench.figure(f"depth {name}", lambda: _depth(bench, name, ("conv3", "conv4"), bench.run(RUN)))  # noqa: B023
+
+
+def alexnet(bench: Bench) -> None:
+    """The same from an AlexNet trained for a minute on STL-10's images without labels, as it has a conv5."""
+    for name in (ALEXNET, f"{UNTRAINED} {ALEXNET}"):
+        bench.figure(f"depth {name}", lambda: _depth(bench, name, ("conv4", "conv5"), _alexnet(bench)))  # noqa: B023
+
+
+def _depth(bench: Bench, name: str, layers: Sequence[str], run: EvaluatedRun) -> list[Score]:
+    encoder = run.untrained().eval() if name.startswith(UNTRAINED) else run.encoder
+    return depth_scores(
+        encoder, *bench.rooms, view=run.view, layers=layers, protocol=DEPTH, subject=name, shows_progress=False
+    )
+
+
+def _alexnet(bench: Bench) -> EvaluatedRun:
+    folder = bench.out / ALEXNET
+    if not (folder / "checkpoints" / "last" / "weights.safetensors").exists():
+        given = {
+            "source": str(bench.data / "stl10_64/unlabelled.parquet"),
+            "out": str(folder),
+            "method": "align-uniform",
+            "encoder": {"name": "alexnet"},
+            "optimiser": {"name": "adamw", "learning_rate": 1e-3, "weight_decay": 1e-4, "warmup_epochs": 0.2},
+            "batch_size": 128,
+            "minutes": ALEXNET_MINUTES,
+            "seed": 0,
+        }
+        train(read_config(given), resumes=False)
+    return open_run(folder)
+
+
+def selection(bench: Bench) -> None:
+    """Which of three encoders: 5-fold cross-validation on training labels, then the chosen one's test score."""
+
+    def make() -> list[Score]:
+        train_set = first(bench.cifar10[0], SELECTION_TRAIN)
+        rows, labels = {}, torch.empty(0)
+        for name in (RUN, OTHER, UNTRAINED):
+            one = bench.subject(name)
+            found = extract(one.encoder, train_set, view=one.view, cache=bench.cache, shows_progress=False)
+            pooled, labels = found["pooled"], found.labelled
+            rows[name] = (pooled - pooled.mean(dim=0)) / pooled.std(dim=0).clamp_min(1e-12)
+        choice = choose_encoder(rows, labels)
+        one = bench.subject(choice.name)
+        tested = evaluate(
+            one.encoder,
+            train_set,
+            bench.cifar10[1],
+            view=one.view,
+            protocols=["linear"],
+            subject=choice.name,
+            cache=bench.cache,
+        )
+        held_out = [
+            replace(tested[0], name="selection", metric="held-out accuracy", subject=name, value=value, items=())
+            for name, value in choice.accuracy.items()
+        ]
+        nothing = (float("nan"), float("nan"))  # a figure for choosing has no interval
+        return [*(replace(score, interval=nothing) for score in held_out), *tested]
+
+    bench.figure("selection", make)
+
+
+PARTS: dict[str, Callable[[Bench], None]] = {
+    "features": features,
+    "transfers": transfers,
+    "folds": folds,
+    "probes": probes,
+    "tuning": tuning,
+    "depth": depth,
+    "selection": selection,
+    "alexnet": alexnet,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[], help="all of them unless told")
+    parser.add_argument("--data", type=Path, required=True, help="folder of cifar10/, stl10_64/ and nyuv2_160x120/")
+    parser.add_argument("--runs", type=Path, required=True, help="run directories of benchmarks/methods.py")
+    parser.add_argument("--out", type=Path, required=True, help="finished figures and cached features go here")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in options.parts or PARTS:
+        bench = Bench(options)
+        PARTS[name](bench)
+        print(f"\n{name}\n\n{table(bench.scores)}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
