@@ -8,10 +8,10 @@ export PYTHONUNBUFFERED = 1
 .PHONY: help setup demo test test-slow check bench clean
 
 help:
-	@echo "make demo       set up, then train and show results on embedded data"
+	@echo "make demo       set up, then train, evaluate, diagnose and report on embedded data"
 	@echo "make test       set up, then check (style, types, layers) and run the tests"
 	@echo "make test-slow  the tests that take minutes or need real data"
-	@echo "make check      ruff, mypy --strict, import layers"
+	@echo "make check      ruff, mypy --strict, settings page, import layers"
 	@echo "make bench      every benchmark, side by side with peers (own environment, several GB)"
 
 setup: $(READY)
@@ -26,12 +26,13 @@ $(READY): pyproject.toml constraints.txt
 	@echo "[setup] done"
 
 demo: $(READY)
-	@$(BIN)/python examples/your_own_loop.py
+	@$(BIN)/python examples/demo.py
 
 check: $(READY)
 	@echo "[check] ruff";            $(BIN)/ruff check .
 	@echo "[check] format";          $(BIN)/ruff format --check .
 	@echo "[check] mypy --strict";   $(BIN)/mypy
+	@echo "[check] settings page";   $(BIN)/python docs/make_settings.py --check
 	@echo "[check] import layers";   $(BIN)/pytest tests/test_layers.py
 
 test: check

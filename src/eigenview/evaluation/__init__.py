@@ -31,8 +31,10 @@ from eigenview.evaluation.protocols import (
     find_protocol,
 )
 from eigenview.evaluation.retrieval import Retrieval, retrieve
-from eigenview.evaluation.run_head import run_head
+from eigenview.evaluation.run_diagnosis import diagnose_encoder, diagnose_run, load_diagnosis, save_diagnosis
+from eigenview.evaluation.run_head import find_head, run_head
 from eigenview.evaluation.runs import EvaluatedRun, open_run
+from eigenview.evaluation.sample import Sample, read_sample, write_sample
 from eigenview.evaluation.scores import (
     Score,
     bootstrap_interval,
@@ -66,6 +68,7 @@ __all__ = [
     "ProbeViews",
     "RawPixels",
     "Retrieval",
+    "Sample",
     "Score",
     "Selection",
     "Split",
@@ -81,16 +84,20 @@ __all__ = [
     "comparison_table",
     "contingency",
     "depth_scores",
+    "diagnose_encoder",
+    "diagnose_run",
     "evaluate",
     "evaluate_run",
     "extract",
     "few_label_accuracy",
+    "find_head",
     "find_protocol",
     "finetune",
     "finetune_scores",
     "fit_logistic",
     "fold_scores",
     "knn_predict",
+    "load_diagnosis",
     "load_scores",
     "mean_score",
     "nearest",
@@ -99,8 +106,10 @@ __all__ = [
     "over_repeats",
     "predict_depth",
     "read_folds",
+    "read_sample",
     "retrieve",
     "run_head",
+    "save_diagnosis",
     "save_score",
     "select_logistic",
     "subjects",
@@ -109,4 +118,5 @@ __all__ = [
     "transfer",
     "untrained_like",
     "view_probe_scores",
+    "write_sample",
 ]

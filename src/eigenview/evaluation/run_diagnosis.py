@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -21,16 +21,17 @@ from eigenview.diagnostics import Diagnosis, Sampling, diagnose, diagnosed, prot
 from eigenview.diagnostics.clusters import PrototypeUsage
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.features import BATCH, evaluating, evaluation_batches
-from eigenview.evaluation.runs import EvaluatedRun, open_run
-from eigenview.nn import Encoder, build_head, load_weights
+from eigenview.evaluation.run_head import find_head
+from eigenview.evaluation.runs import open_run
+from eigenview.nn import Encoder
 from eigenview.nn.weights import read_weights
-from eigenview.views import Crop, Cropper, Recipe, Views, auto_recipe, centre_view, preset, recipe_from_json
+from eigenview.views import Cropper, Recipe, Views, centre_view
 
 Where = Literal["projection", "features"]
 
 FILE = "diagnosis.json"  # in a run
 UNSEEN_EPOCH = 1_000_003  # views are drawn as of this epoch: none that training has seen
-HEAD, PROTOTYPES = "head.", "prototypes.heads."  # of tensors in a checkpoint
+PROTOTYPES = "prototypes.heads."  # of tensors in a checkpoint
 
 
 @dataclass(frozen=True)
@@ -66,10 +67,10 @@ def diagnose_run(
         raise DataError(f"a diagnosis compares images: the source must have at least 2; it has {len(source)}")
     run = open_run(folder, source, checkpoint=checkpoint)
     weights = run.folder / "checkpoints" / checkpoint / "weights.safetensors"
-    head = None if where == "features" else head_of(run, weights)
+    head = None if where == "features" else find_head(run, checkpoint=checkpoint)
     prototypes = () if head is None else _prototypes(weights)
     return _diagnosed(
-        _Subject(run.encoder, head, training_recipe(run, source), prototypes),
+        _Subject(run.encoder, head, run.recipe, prototypes),
         source,
         progress_of(run.folder),
         _Drawn(items, seed, workers),
@@ -112,42 +113,6 @@ def load_diagnosis(folder: str | Path) -> Diagnosis | None:
     """What :func:`save_diagnosis` wrote, or None where there is none."""
     place = Path(folder) / FILE
     return Diagnosis.from_json(place.read_text(encoding="utf-8")) if place.is_file() else None
-
-
-def training_recipe(run: EvaluatedRun, like: Source) -> Recipe:
-    """The views that the run was trained on: from its ``data.json``, or as its ``config.json`` names them."""
-    facts = run.folder / "data.json"
-    stored = _object(facts).get("recipe") if facts.is_file() else None
-    if isinstance(stored, dict):
-        return recipe_from_json(stored)
-    views = run.config.get("views")
-    views = views if isinstance(views, dict) else {}
-    height, width, channels = like.image(0).pixels().shape
-    name = str(views.get("preset", "auto"))
-    recipe = auto_recipe(height, width, channels) if name == "auto" else preset(name)
-    if channels == 1 and len(recipe.mean) == 3:
-        recipe = replace(recipe, mean=recipe.mean[:1], std=recipe.std[:1])
-    if views.get("crops"):
-        return recipe.with_crops([Crop(one["size"], one["count"], tuple(one["scale"])) for one in views["crops"]])
-    if views.get("size"):
-        return recipe.with_crops([replace(crop, size=views["size"]) for crop in recipe.crops])
-    return recipe
-
-
-def head_of(run: EvaluatedRun, weights: Path) -> nn.Module | None:
-    """The run's head with its weights; None where the checkpoint has none, as for supervised training."""
-    settings = run.config.get("method_settings")
-    if not isinstance(settings, dict) or not isinstance(settings.get("head"), str):
-        return None
-    widths = {name: settings.get(f"head_{name}") for name in ("hidden", "output")}
-    given = {name: width for name, width in widths.items() if isinstance(width, int)}
-    head = build_head(settings["head"], run.encoder.feature_width, **given)
-    if next(head.parameters(), None) is None:
-        return head
-    if not any(name.startswith(HEAD) for name in read_weights(weights)):
-        return None
-    load_weights(head, weights, prefix=HEAD)
-    return head
 
 
 def progress_of(folder: Path) -> Progress:
@@ -311,11 +276,3 @@ def _labels(source: Source, index: NDArray[np.int64]) -> NDArray[np.int64] | Non
 def _finite(value: object) -> float | None:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return float(value) if is_number and math.isfinite(value) else None  # type: ignore[arg-type]
-
-
-def _object(file: Path) -> Mapping[str, object]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise DataError(f"cannot read {file}: {error}; is it a run directory?") from None
-    return content if isinstance(content, dict) else {}

@@ -7,22 +7,31 @@ from torch import nn
 from eigenview.errors import DataError
 from eigenview.evaluation.runs import EvaluatedRun
 from eigenview.nn import build_head, load_weights
+from eigenview.nn.weights import read_weights
 
 PREFIX = "head."  # of the head's tensors in a checkpoint
 
 
 def run_head(run: EvaluatedRun, *, checkpoint: str = "last") -> nn.Module:
-    """The head that the run's ``config.json`` names, with the checkpoint's weights, in eval mode.
+    """The head of the run. One without (supervised training, say) is refused: it has no layer ``projection``."""
+    head = find_head(run, checkpoint=checkpoint)
+    if head is None:
+        raise DataError(f"{run.folder} has no projection head; leave the layer 'projection' out")
+    return head
 
-    A run without one (supervised training, for example) is refused: it has no layer ``projection``.
-    """
+
+def find_head(run: EvaluatedRun, *, checkpoint: str = "last") -> nn.Module | None:
+    """The head that ``config.json`` names, with the checkpoint's weights, in eval mode; None where there is none."""
     settings = run.config.get("method_settings")
-    name = settings.get("head") if isinstance(settings, dict) else None
-    if not isinstance(settings, dict) or not isinstance(name, str):
-        raise DataError(f"{run.folder} has no projection head in its config.json; leave the layer 'projection' out")
-    widths = {width: settings.get(f"head_{width}") for width in ("hidden", "output")}
-    given = {width: value for width, value in widths.items() if isinstance(value, int)}
-    head = build_head(name, run.encoder.feature_width, **given)
-    if next(head.parameters(), None) is not None:
-        load_weights(head, run.folder / "checkpoints" / checkpoint / "weights.safetensors", prefix=PREFIX)
+    if not isinstance(settings, dict) or not isinstance(settings.get("head"), str):
+        return None
+    widths = {name: settings.get(f"head_{name}") for name in ("hidden", "output")}
+    given = {name: width for name, width in widths.items() if isinstance(width, int)}
+    head = build_head(settings["head"], run.encoder.feature_width, **given)
+    weights = run.folder / "checkpoints" / checkpoint / "weights.safetensors"
+    if next(head.parameters(), None) is None:
+        return head.eval()
+    if not any(name.startswith(PREFIX) for name in read_weights(weights)):
+        return None
+    load_weights(head, weights, prefix=PREFIX)
     return head.eval()

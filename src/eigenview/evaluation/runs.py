@@ -12,7 +12,7 @@ import torch
 from eigenview.data import Source
 from eigenview.errors import DataError
 from eigenview.nn import Encoder, build_encoder, load_weights
-from eigenview.views import CentreView, Recipe, auto_recipe, centre_view, preset, recipe_from_json
+from eigenview.views import CentreView, Crop, Recipe, auto_recipe, centre_view, preset, recipe_from_json
 
 PREFIX = "encoder."  # of the encoder's tensors in a checkpoint
 
@@ -84,7 +84,7 @@ def _built(config: Mapping[str, object], channels: int, size: int) -> Encoder:
 
 
 def _recipe(views: Mapping[str, object], like: Source) -> Recipe:
-    """The run's recipe as far as an evaluation view needs it: size, statistics, interpolation."""
+    """The run's recipe, for runs that do not say it in their ``data.json``."""
     height, width, channels = like.image(0).pixels().shape
     name = str(views.get("preset", "auto"))
     recipe = auto_recipe(height, width, channels) if name == "auto" else preset(name)
@@ -92,5 +92,7 @@ def _recipe(views: Mapping[str, object], like: Source) -> Recipe:
         recipe = replace(recipe, mean=recipe.mean[:1], std=recipe.std[:1])
     crops, size = views.get("crops"), views.get("size")
     if isinstance(crops, list) and crops:
-        size = crops[0]["size"]
-    return recipe if size is None else recipe.with_crops([replace(recipe.crops[0], size=int(str(size)))])
+        return recipe.with_crops([Crop(one["size"], one["count"], tuple(one["scale"])) for one in crops])
+    if size is not None:
+        return recipe.with_crops([replace(crop, size=int(str(size))) for crop in recipe.crops])
+    return recipe

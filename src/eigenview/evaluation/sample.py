@@ -20,7 +20,7 @@ from eigenview.diagnostics import cluster_count
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.evaluation.clustering import cluster
 from eigenview.evaluation.features import evaluating, extract
-from eigenview.evaluation.run_diagnosis import head_of, training_recipe
+from eigenview.evaluation.run_head import find_head
 from eigenview.evaluation.runs import EvaluatedRun, open_run
 from eigenview.nn import POOLED
 from eigenview.nn.weights import read_weights
@@ -90,9 +90,9 @@ def write_sample(
     features = found[POOLED]
     arrays: dict[str, Tensor | None] = {"features": features, "index": torch.from_numpy(chosen)}
     arrays |= {"labels": found.labels, "clusters": _clusters(features, found.labels, seed)}
-    recipe = training_recipe(run, part)
+    recipe = run.recipe
     weights = folder / "checkpoints" / checkpoint / "weights.safetensors"
-    head = _head(run, weights)
+    head = _head(run, checkpoint)
     if head is not None:
         first, second = _projections(run, head, part, recipe)
         arrays |= {"first_view": first, "second_view": second, "prototypes": _prototypes(weights, first)}
@@ -168,10 +168,10 @@ def _clusters(features: Tensor, labels: Tensor | None, seed: int) -> Tensor:
     return cluster(features, min(count, len(features) // 2 + 1), seed=seed)
 
 
-def _head(run: EvaluatedRun, weights: Path) -> nn.Module | None:
+def _head(run: EvaluatedRun, checkpoint: str) -> nn.Module | None:
     """The run's head, or None where its settings or its checkpoint hold none that can be built."""
     try:
-        return head_of(run, weights)
+        return find_head(run, checkpoint=checkpoint)
     except EigenviewError:
         return None
 
