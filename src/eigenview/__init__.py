@@ -6,79 +6,79 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from eigenview.errors import EigenviewError
-from eigenview.graph import (
-    Cauchy,
-    Cosine,
-    Coupling,
-    Exponential,
-    Gaussian,
-    InnerProduct,
-    Kernel,
-    Laplacian,
-    StudentT,
-    concat,
-    learnable,
-    sinkhorn,
-    spherical_kmeans,
-)
-from eigenview.losses import (
-    CLIP,
-    AlignUniform,
-    ClusterAssignment,
-    InfoNCE,
-    KernelInfoNCE,
-    LaplacianEigenmaps,
-    MaximumEntropy,
-    MomentumAlignUniform,
-    MomentumContrast,
-    RandomWalkLaplacian,
-    SigLIP,
-    SimSiam,
-    SpectralContrastive,
-    SupervisedContrastive,
-    SwappedAssignment,
-    align_uniform,
-    alignment,
-    clip,
-    cluster_assignment,
-    concatenation_sum_of_authors,
-    concatenation_sum_of_paper,
-    entropy_dual,
-    info_nce,
-    kernel_info_nce,
-    laplacian_eigenmaps,
-    maximum_entropy,
-    momentum_align_uniform,
-    momentum_contrast,
-    random_walk_laplacian,
-    siglip,
-    sim_siam,
-    simple_sum_of_authors,
-    simple_sum_of_paper,
-    spectral_contrastive,
-    supervised_contrastive,
-    swapped_assignment,
-    uniformity,
-    uniformity_floor,
-)
 
 if TYPE_CHECKING:
     from eigenview.diagnostics import diagnose
+    from eigenview.graph import (
+        Cauchy,
+        Cosine,
+        Coupling,
+        Exponential,
+        Gaussian,
+        InnerProduct,
+        Kernel,
+        Laplacian,
+        StudentT,
+        concat,
+        learnable,
+        sinkhorn,
+        spherical_kmeans,
+    )
+    from eigenview.losses import (
+        CLIP,
+        AlignUniform,
+        ClusterAssignment,
+        InfoNCE,
+        KernelInfoNCE,
+        LaplacianEigenmaps,
+        MaximumEntropy,
+        MomentumAlignUniform,
+        MomentumContrast,
+        RandomWalkLaplacian,
+        SigLIP,
+        SimSiam,
+        SpectralContrastive,
+        SupervisedContrastive,
+        SwappedAssignment,
+        align_uniform,
+        alignment,
+        clip,
+        cluster_assignment,
+        concatenation_sum_of_authors,
+        concatenation_sum_of_paper,
+        entropy_dual,
+        info_nce,
+        kernel_info_nce,
+        laplacian_eigenmaps,
+        maximum_entropy,
+        momentum_align_uniform,
+        momentum_contrast,
+        random_walk_laplacian,
+        siglip,
+        sim_siam,
+        simple_sum_of_authors,
+        simple_sum_of_paper,
+        spectral_contrastive,
+        supervised_contrastive,
+        swapped_assignment,
+        uniformity,
+        uniformity_floor,
+    )
     from eigenview.training import read_config, train
 
 __version__ = "0.1.0"
 
-LATER = {  # imported when first asked for: a loss in your own loop needs no trainer
-    "diagnose": "eigenview.diagnostics",
-    "read_config": "eigenview.training",
-    "train": "eigenview.training",
-}
+PLACES = ("eigenview.graph", "eigenview.losses", "eigenview.diagnostics", "eigenview.training")
 
 
 def __getattr__(name: str) -> object:
-    if name not in LATER:
-        raise AttributeError(f"module 'eigenview' has no attribute {name!r}")
-    return getattr(import_module(LATER[name]), name)
+    """Public names are imported when first asked for: a loss needs no trainer, and ``eigenview --help`` no torch."""
+    if name in __all__:
+        for place in PLACES:
+            found: object = getattr(import_module(place), name, None)
+            if found is not None:
+                return found
+    raise AttributeError(f"module 'eigenview' has no attribute {name!r}")
 
 
 __all__ = [
