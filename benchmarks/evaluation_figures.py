@@ -16,7 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import product
 from pathlib import Path
 
@@ -47,12 +47,13 @@ from eigenview.evaluation.runs import EvaluatedRun
 from eigenview.training import read_config, train
 
 RUN, OTHER = "simclr-0", "align-uniform-0"
+ENCODERS = (RUN, SUPERVISED, UNTRAINED)
 PROTOCOLS_ON_FEATURES = ("knn", "few-label", "kmeans", "spectral", "retrieval", "linear")  # the cheapest first
 SMALL_TRAIN = 5_000  # images where all of them would be long: linear on raw pixels
 SELECTION_TRAIN = 10_000
-PROBE_EPOCHS = 2
+PROBE_TRAIN, PROBE_EPOCHS = 10_000, 2
 RATE_GRID = (0.01, 0.1, 1.0)
-TUNING_EPOCHS = {0.01: 40, 0.1: 10, 1.0: 1}  # by share of the labels
+TUNING_EPOCHS = {0.01: 40, 0.1: 5, 1.0: 1}  # by share of the labels
 STL_TRAIN = 4_000  # of the 5,000 labelled images; the others are the test part of the transfer list
 DEPTH = DepthProtocol(border=4, output=16, width=64, epochs=15)
 ALEXNET = "alexnet-0"
@@ -120,20 +121,21 @@ def first(source: Source, count: int) -> Source:
     return subset(source, np.arange(count))
 
 
-def features(bench: Bench) -> None:
+def features(bench: Bench, names: Sequence[str] = ENCODERS) -> None:
     """Protocols on cached features of CIFAR-10. Linear on all raw pixels would be long: see transfers."""
-    for names in ((RUN, SUPERVISED, UNTRAINED), (RAW_PIXELS,)):
-        for protocol, name in product(PROTOCOLS_ON_FEATURES, names):
-            if (protocol, name) != ("linear", RAW_PIXELS):
-                bench.figure(f"features {protocol} {name}", lambda: _evaluated(bench, name, protocol))  # noqa: B023
+
+    def make(name: str, protocol: str) -> list[Score]:
+        one = bench.subject(name)
+        return evaluate(
+            one.encoder, *bench.cifar10, view=one.view, protocols=[protocol], subject=name, cache=bench.cache
+        )
+
+    for protocol, name in product(PROTOCOLS_ON_FEATURES, names):
+        if (protocol, name) != ("linear", RAW_PIXELS):
+            bench.figure(f"features {protocol} {name}", partial(make, name, protocol))
 
 
-def _evaluated(bench: Bench, name: str, protocol: str) -> list[Score]:
-    one = bench.subject(name)
-    return evaluate(one.encoder, *bench.cifar10, view=one.view, protocols=[protocol], subject=name, cache=bench.cache)
-
-
-def transfers(bench: Bench) -> None:
+def transfers(bench: Bench, names: Sequence[str] = ENCODERS) -> None:
     """kNN and linear on a list of sets: 5,000 training images of CIFAR-10, and 4,000 labelled ones of STL-10."""
 
     def make(name: str) -> list[Score]:
@@ -142,38 +144,38 @@ def transfers(bench: Bench) -> None:
         sets = {"cifar10 of 5,000": (first(bench.cifar10[0], SMALL_TRAIN), bench.cifar10[1]), "stl10": stl}
         return transfer(one.encoder, sets, view=one.view, subject=name, cache=bench.cache)
 
-    for name in (RUN, SUPERVISED, UNTRAINED, RAW_PIXELS):
-        bench.figure(f"transfers {name}", lambda: make(name))  # noqa: B023
+    for name in names:
+        bench.figure(f"transfers {name}", partial(make, name))
 
 
-def folds(bench: Bench) -> None:
+def folds(bench: Bench, names: Sequence[str] = ENCODERS) -> None:
     """STL-10's ten official folds: 1,000 labels each, measured on the other 4,000."""
 
     def make(name: str, protocol: str) -> list[Score]:
         one, parts = bench.subject(name), read_folds(bench.data / "stl10_64/train.parquet")
         return fold_scores(
-            one.encoder,
-            bench.stl10,
-            parts,
-            view=one.view,
-            protocols=[protocol],
-            subject=name,
-            cache=bench.cache,
+            one.encoder, bench.stl10, parts, view=one.view, protocols=[protocol], subject=name, cache=bench.cache
         )
 
-    for protocol in ("knn", "linear"):
-        for name in (RUN, SUPERVISED, UNTRAINED, RAW_PIXELS):
-            bench.figure(f"folds {protocol} {name}", lambda: make(name, protocol))  # noqa: B023
+    for protocol, name in product(("knn", "linear"), names):
+        bench.figure(f"folds {protocol} {name}", partial(make, name, protocol))
+
+
+def pixels(bench: Bench) -> None:
+    """Raw pixels by the three parts above: 3,072 numbers an image, so the longest of the baselines."""
+    for part in (features, folds, transfers):
+        part(bench, (RAW_PIXELS,))
 
 
 def probes(bench: Bench) -> None:
     """The papers' probes with new views in every epoch, shortened, and one grid of learning rates trained together."""
 
     def make(name: str, protocol: str, multipliers: Sequence[float] = (1.0,)) -> list[Score]:
-        one = bench.subject(name)
+        one, (train_set, test_set) = bench.subject(name), bench.cifar10
         return view_probe_scores(
             one.encoder,
-            *bench.cifar10,
+            first(train_set, PROBE_TRAIN),
+            test_set,
             view=one.view,
             protocols=[protocol],
             epochs=PROBE_EPOCHS,
@@ -185,8 +187,8 @@ def probes(bench: Bench) -> None:
 
     for name in (RUN, UNTRAINED):
         for protocol in PROTOCOLS:
-            bench.figure(f"probes {protocol} {name}", lambda: make(name, protocol))  # noqa: B023
-        bench.figure(f"probes moco grid {name}", lambda: make(name, "moco", RATE_GRID))  # noqa: B023
+            bench.figure(f"probes {protocol} {name}", partial(make, name, protocol))
+        bench.figure(f"probes moco grid {name}", partial(make, name, "moco", RATE_GRID))
 
 
 def tuning(bench: Bench) -> None:
@@ -205,22 +207,23 @@ def tuning(bench: Bench) -> None:
         )
 
     for share in TUNING_EPOCHS:
-        bench.figure(f"tuning {share}", lambda: make(share))  # noqa: B023
+        bench.figure(f"tuning {share}", partial(make, share))
 
 
 def depth(bench: Bench) -> None:
     """Depth of rooms from the convolutions of the run."""
     for name in (RUN, UNTRAINED):
-        bench.figure(f"depth {name}", lambda: _depth(bench, name, ("conv3", "conv4"), bench.run(RUN)))  # noqa: B023
+        bench.figure(f"depth {name}", partial(_depth, bench, name, ("conv3", "conv4"), RUN))
 
 
 def alexnet(bench: Bench) -> None:
     """The same from an AlexNet trained for a minute on STL-10's images without labels, as it has a conv5."""
     for name in (ALEXNET, f"{UNTRAINED} {ALEXNET}"):
-        bench.figure(f"depth {name}", lambda: _depth(bench, name, ("conv4", "conv5"), _alexnet(bench)))  # noqa: B023
+        bench.figure(f"depth {name}", partial(_depth, bench, name, ("conv4", "conv5"), ALEXNET))
 
 
-def _depth(bench: Bench, name: str, layers: Sequence[str], run: EvaluatedRun) -> list[Score]:
+def _depth(bench: Bench, name: str, layers: Sequence[str], whose: str) -> list[Score]:
+    run = _alexnet(bench) if whose == ALEXNET else bench.run(whose)
     encoder = run.untrained().eval() if name.startswith(UNTRAINED) else run.encoder
     return depth_scores(
         encoder, *bench.rooms, view=run.view, layers=layers, protocol=DEPTH, subject=name, shows_progress=False
@@ -285,17 +288,21 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "depth": depth,
     "selection": selection,
     "alexnet": alexnet,
+    "pixels": pixels,
 }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[], help="all of them unless told")
+    parser.add_argument("parts", nargs="*", metavar="PART", help=f"{', '.join(PARTS)}; all of them unless told")
     parser.add_argument("--data", type=Path, required=True, help="folder of cifar10/, stl10_64/ and nyuv2_160x120/")
     parser.add_argument("--runs", type=Path, required=True, help="run directories of benchmarks/methods.py")
     parser.add_argument("--out", type=Path, required=True, help="finished figures and cached features go here")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    unknown = [name for name in options.parts if name not in PARTS]
+    if unknown:
+        parser.error(f"a part is one of {', '.join(PARTS)}; got {', '.join(unknown)}")
     for name in options.parts or PARTS:
         bench = Bench(options)
         PARTS[name](bench)
