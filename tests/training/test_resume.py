@@ -58,7 +58,7 @@ def kill_after(process: subprocess.Popen, run: Run, lines: int) -> bool:
 
 
 def kill_twice(given: dict, processes: int, folder: Path) -> None:
-    """Start the run and kill it twice on its way. On a busy machine it may end unseen: then once more from the start."""
+    """Start the run and kill it twice on its way. If it ended unseen, on a busy machine, it begins anew."""
     for _ in range(5):
         shutil.rmtree(given["out"], ignore_errors=True)
         if all(kill_after(start(given, processes, folder), Run(Path(given["out"])), lines) for lines in (5, 14)):
