@@ -38,7 +38,6 @@ SETTINGS: dict[str, dict[str, Any]] = {  # heads scaled to an encoder of 256 fea
     "spectral": {"method_settings": {"head_hidden": 512, "head_output": 256, "mu": 3.0}},
     "simsiam": {
         "method_settings": {"head_hidden": 512, "head_output": 512, "predictor_hidden": 128},
-        "optimiser": {"name": "sgd", "learning_rate": 0.06, "scaling": "linear", "weight_decay": 5e-4},
     },
     "moco": {"method_settings": {"queue": 4096, "momentum": 0.99, "temperature": 0.2}},
     "swav": {"method_settings": {"head_hidden": 512, "prototypes": 300, "epsilon": 0.03, "queue": 0}},
