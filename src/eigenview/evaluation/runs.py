@@ -8,12 +8,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
+from torch import nn
 
 from eigenview.data import Source
 from eigenview.errors import DataError
-from eigenview.nn import Encoder, build_encoder, load_weights
+from eigenview.evaluation.baselines import untrained_like
+from eigenview.nn import Encoder, build_encoder, load_weights, wrap
 from eigenview.views import CentreView, Crop, Recipe, auto_recipe, centre_view, preset, recipe_from_json
 
+OWN = "own"  # what a run's settings call an encoder that the user gave
 PREFIX = "encoder."  # of the encoder's tensors in a checkpoint
 
 
@@ -34,15 +37,20 @@ class EvaluatedRun:
 
     def untrained(self, *, seed: int = 0) -> Encoder:
         """The same encoder before training."""
+        if _part(self.config, "encoder").get("name") == OWN:
+            return untrained_like(self.encoder, seed=seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             return _built(self.config, self.channels, self.view.size)
 
 
-def open_run(folder: str | Path, like: Source | None = None, *, checkpoint: str = "last") -> EvaluatedRun:
+def open_run(
+    folder: str | Path, like: Source | None = None, *, checkpoint: str = "last", encoder: nn.Module | None = None
+) -> EvaluatedRun:
     """Read ``config.json``, ``data.json`` and ``checkpoints/CHECKPOINT/weights.safetensors`` of a run.
 
-    ``like``, a source of the kind the run was trained on, is needed only where the run has no ``data.json``.
+    ``like``, a source of the kind the run was trained on, is needed only where the run has no ``data.json``;
+    ``encoder``, a module like the one given to ``train``, only where there was one.
     """
     folder = Path(folder)
     config = _json(folder / "config.json")
@@ -55,9 +63,15 @@ def open_run(folder: str | Path, like: Source | None = None, *, checkpoint: str 
     else:
         raise DataError(f"{folder} has no data.json, which says what its images are like; give a source like them")
     view = centre_view(recipe)
-    encoder = _built(config, channels, view.size)
-    load_weights(encoder, folder / "checkpoints" / checkpoint / "weights.safetensors", prefix=PREFIX)
-    return EvaluatedRun(folder, encoder.eval(), view, config, channels, recipe)
+    if encoder is None and _part(config, "encoder").get("name") == OWN:
+        raise DataError(f"{folder} trained a module of its user's: open_run(folder, encoder=a module like it)")
+    built = (
+        _built(config, channels, view.size)
+        if encoder is None
+        else wrap(encoder, channels=channels, image_size=view.size)
+    )
+    load_weights(built, folder / "checkpoints" / checkpoint / "weights.safetensors", prefix=PREFIX)
+    return EvaluatedRun(folder, built.eval(), view, config, channels, recipe)
 
 
 def _json(file: Path) -> dict[str, object]:

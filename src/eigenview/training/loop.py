@@ -10,11 +10,12 @@ from typing import Any, NoReturn
 import torch
 import torch.distributed as dist
 from lightning_fabric import Fabric
-from torch import Tensor
+from torch import Tensor, nn
 
 from eigenview.data import StreamSource
 from eigenview.distributed import Group, from_first_process
 from eigenview.errors import DataError, EigenviewError, NotFiniteError
+from eigenview.evaluation.runs import OWN
 from eigenview.methods import Method, StepOutput, ViewedBatch
 from eigenview.optim import set_learning_rate
 from eigenview.training.checkpoint import Checkpoint
@@ -26,7 +27,7 @@ from eigenview.training.listeners import Listener, Listeners, Plan
 from eigenview.training.measure import embedding_figures, gradient_norm
 from eigenview.training.online import OnlineKnn
 from eigenview.training.run import Run
-from eigenview.training.setup import build_method, build_updates, resolve, start_processes
+from eigenview.training.setup import build_method, build_updates, encoder_for, own_encoder, resolve, start_processes
 from eigenview.training.tensorboard import TensorBoard
 from eigenview.training.watchdog import NOT_FINITE, Look, Watchdog
 from eigenview.views import centre_view
@@ -39,23 +40,35 @@ class NotFinite(EigenviewError):
 
 
 def train(
-    config: TrainConfig, *, resumes: bool = False, falls_back: bool = False, listeners: Sequence[Listener] = ()
+    config: TrainConfig,
+    *,
+    encoder: nn.Module | None = None,
+    resumes: bool = False,
+    falls_back: bool = False,
+    listeners: Sequence[Listener] = (),
 ) -> Run:
     """Train as ``config`` says, into ``config.out``; ``resumes``: go on from its last checkpoint, if there is one.
 
-    One process, or as many as ``torchrun`` starts. ``falls_back``: where the last checkpoint is damaged, go on from
-    the one before. Ctrl-C (or SIGTERM) saves a checkpoint after the step under way and raises KeyboardInterrupt.
+    One process, or as many as ``torchrun`` starts. ``encoder``: a module of your own from images to rows, instead of
+    one by name; ``open_run`` will want it too. ``falls_back``: where the last checkpoint is damaged, go on from the
+    one before. Ctrl-C (or SIGTERM) saves a checkpoint after the step under way and raises KeyboardInterrupt.
     """
     fabric = start_processes(config)
     group = dist.group.WORLD if fabric.world_size > 1 else None
     source = open_for_training(config.source)
     recipe = recipe_for(config.views, source)
     shape = first_shape(source)
-    config = resolve(config, recipe, fabric.device)
+    size = recipe.crops[0].size
     run = Run(config.out)
     run.make()
     feed = Feed(config, source, recipe, group=group, log=run.folder / "unreadable.jsonl")
-    method = build_method(config, feed, shape, group)
+    if encoder is None:
+        config = resolve(config, recipe, fabric.device)
+        chosen = encoder_for(config, shape, size)
+    else:
+        chosen = own_encoder(encoder, config, shape, size)
+        config = resolve(config, recipe, fabric.device, encoder=OWN)
+    method = build_method(config, feed, chosen, group)
     if fabric.is_global_zero:
         facts = {
             "data.json": data_facts(source, recipe, shape),

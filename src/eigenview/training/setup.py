@@ -11,16 +11,17 @@ import torch
 import torch.distributed as dist
 from lightning_fabric import Fabric
 from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import nn
 from torch.optim import Optimizer
 
 from eigenview.distributed import Group, world_size
 from eigenview.errors import SettingError
 from eigenview.methods import Method, Setting, find_method
-from eigenview.nn import build_encoder, load_weights, synchronise
+from eigenview.nn import Encoder, build_encoder, load_weights, synchronise, wrap
 from eigenview.nn.resnet import automatic_stem
 from eigenview.optim import Apart, build_optimizer, build_schedule, parameter_groups, scaled_learning_rate
 from eigenview.optim.schedules import Schedule, warm_up
-from eigenview.training.config import TrainConfig
+from eigenview.training.config import EncoderSettings, TrainConfig
 from eigenview.training.feed import Feed, Shape
 from eigenview.views import Recipe
 
@@ -47,22 +48,25 @@ def start_processes(config: TrainConfig) -> Fabric:
     return fabric
 
 
-def resolve(config: TrainConfig, recipe: Recipe, device: torch.device) -> TrainConfig:
-    """The settings with everything decided that "auto" left open; docs/training.md has the measurements behind it."""
-    encoder = config.encoder
-    if encoder.stem == "auto" and encoder.name.startswith(("resnet", "resnext")):
-        encoder = encoder.model_copy(update={"stem": automatic_stem(recipe.crops[0].size)})
+def resolve(config: TrainConfig, recipe: Recipe, device: torch.device, *, encoder: str | None = None) -> TrainConfig:
+    """The settings with everything decided that "auto" left open; docs/training.md has the measurements behind it.
+
+    ``encoder`` is the name to be written where a module was given instead of one.
+    """
+    chosen = config.encoder if encoder is None else config.encoder.model_copy(update={"name": encoder})
+    if chosen.stem == "auto" and chosen.name.startswith(("resnet", "resnext")):
+        chosen = chosen.model_copy(update={"stem": automatic_stem(recipe.crops[0].size)})
     is_accelerated = device.type == "cuda"
     changes = {
-        "encoder": encoder,
+        "encoder": chosen,
         "channels_last": True if config.channels_last == "auto" else config.channels_last,
         "compile": is_accelerated if config.compile == "auto" else config.compile,
     }
     return config.model_copy(update=changes)
 
 
-def build_method(config: TrainConfig, feed: Feed, shape: Shape, group: Group) -> Method:
-    """The method with a fresh encoder, the same on every process."""
+def encoder_for(config: TrainConfig, shape: Shape, size: int) -> Encoder:
+    """The encoder that the settings name, the same on every process, with its starting weights."""
     torch.manual_seed(config.seed)
     chosen = config.encoder
     encoder = build_encoder(
@@ -71,10 +75,15 @@ def build_method(config: TrainConfig, feed: Feed, shape: Shape, group: Group) ->
         stem=chosen.stem,
         channels=shape[2],
         normalization=chosen.normalization,
-        image_size=feed.recipe.crops[0].size,
+        image_size=size,
     )
     if chosen.weights is not None:
         load_weights(encoder, starting_weights(chosen.weights))
+    return encoder
+
+
+def build_method(config: TrainConfig, feed: Feed, encoder: Encoder, group: Group) -> Method:
+    """The method around its encoder, the same on every process where the generator is."""
     setting = Setting(
         items=feed.items,
         classes=feed.class_count,
@@ -93,6 +102,14 @@ def build_method(config: TrainConfig, feed: Feed, shape: Shape, group: Group) ->
             if parameter.ndim == 4:
                 parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     return method
+
+
+def own_encoder(module: nn.Module, config: TrainConfig, shape: Shape, size: int) -> Encoder:
+    """A module of the user's as the encoder; the generator starts as for any other."""
+    torch.manual_seed(config.seed)
+    if config.encoder != EncoderSettings():
+        raise SettingError("a module of your own is what it is: leave the encoder settings out")
+    return wrap(module, channels=shape[2], image_size=size)
 
 
 def starting_weights(place: str) -> Path:
