@@ -190,9 +190,7 @@ class AlignUniform(Pairwise):
 
 
 class EigenmapsSettings(MethodSettings):
-    decorrelation_weight: float | None = Field(
-        None, ge=0
-    )  # None: the embedding's width, to sum as the distances do
+    decorrelation_weight: float | None = Field(None, ge=0)  # None: the embedding's width, to sum as the distances do
 
 
 class LaplacianEigenmaps(Pairwise):
