@@ -126,7 +126,7 @@ class PlainProgress(Listener):
         self._known.latest.update(line)
         plan = self._known.plan
         is_last = plan is not None and line.get("step") == plan.total_steps
-        if self._seconds - self._spoke >= PLAIN_EVERY or is_last or "knn_accuracy" in line:
+        if self._seconds - self._spoke >= PLAIN_EVERY or is_last:
             self._spoke = self._seconds
             done = self._known.fraction(self._step, self._seconds)
             where = f"{self._known.epoch(self._step)}  {done:.0%}  {clock(self._seconds)}"
