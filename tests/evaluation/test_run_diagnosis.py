@@ -167,7 +167,7 @@ def test_a_diagnosis_is_kept_in_the_run(tmp_path):
     assert load_diagnosis(tmp_path) is None
     assert save_diagnosis(found, tmp_path) == tmp_path / "diagnosis.json"
     assert load_diagnosis(tmp_path) == found == Diagnosis.from_json((tmp_path / "diagnosis.json").read_text())
-    with pytest.raises(DataError, match=r"cannot write .*; does the run's folder exist"):
+    with pytest.raises(DataError, match=r"cannot write .*; does the run exist"):
         save_diagnosis(found, tmp_path / "nowhere")
 
 

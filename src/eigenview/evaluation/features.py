@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 
 from eigenview.data import Batch, BatchSource, Loader, Source
 from eigenview.data.progress import progress_bar
+from eigenview.data.replacing import replacing
 from eigenview.distributed import Group, from_first_process, gather_rows, rank, refuse_together, world_size
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.evaluation.checks import some
@@ -227,11 +227,5 @@ def _read(file: Path | None, names: Sequence[str], group: Group) -> dict[str, Te
 
 def _write(file: Path, found: Mapping[str, Tensor]) -> None:
     """Written beside and renamed: a cache file is whole or not there."""
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as beside:
         save_file(dict(found), beside)
-        beside.replace(file)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise DataError(f"cannot keep features in {file.parent}: {error.strerror or error}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from eigenview.data import BatchSource, Loader, Source, subset
+from eigenview.data.replacing import replacing
 from eigenview.diagnostics import Diagnosis, Sampling, diagnose, diagnosed, prototype_usage
 from eigenview.diagnostics.clusters import PrototypeUsage
 from eigenview.errors import DataError, SettingError
@@ -100,12 +100,10 @@ def diagnose_encoder(
 def save_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> Path:
     """Into ``folder/diagnosis.json``, whole or not at all."""
     place = Path(folder) / FILE
-    beside = place.with_name(f".{FILE}.{os.getpid()}")
-    try:
+    if not place.parent.is_dir():
+        raise DataError(f"cannot write {place}: there is no such folder; does the run exist?")
+    with replacing(place) as beside:
         beside.write_text(diagnosis.to_json() + "\n", encoding="utf-8")
-        beside.replace(place)
-    except OSError as error:
-        raise DataError(f"cannot write {place}: {error.strerror or error}; does the run's folder exist?") from None
     return place
 
 

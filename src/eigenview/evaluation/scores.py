@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -15,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from eigenview.data.replacing import replacing
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.identity import settings_identity
 
@@ -138,14 +138,8 @@ def save_score(score: Score, run: str | Path) -> Path:
     words = re.sub(r"[^a-z0-9.=]+", "-", f"{score.subject} {score.name} {score.metric}".lower()).strip("-")
     file = folder / f"{words}-{settings_identity({'protocol': score.protocol_hash, 'data': score.data_hash})[:8]}.json"
     content = {**asdict(score), "protocol_hash": score.protocol_hash, "data_hash": score.data_hash}
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    with replacing(file) as beside:
         beside.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
-        beside.replace(file)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise DataError(f"cannot write scores to {folder}: {error.strerror or error}") from None
     return file
 
 

@@ -12,11 +12,11 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
+from eigenview.data.replacing import replacing
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import EvaluatedRun, open_run
 from eigenview.evaluation.features import evaluating
 from eigenview.export.card import KEY, Card, card_of
-from eigenview.export.files import replacing
 from eigenview.export.names import architecture_of
 from eigenview.export.onnx_file import check_onnx, random_images, require_onnx, write_onnx
 from eigenview.nn import Encoder, build_encoder, read_weights

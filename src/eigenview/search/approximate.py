@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from eigenview.data.extras import extra_module
+from eigenview.data.replacing import replacing
 from eigenview.errors import DataError
-from eigenview.search.files import replacing
 from eigenview.search.stored import Embeddings
 
 LARGE = 1_000_000  # rows from which auto prefers it

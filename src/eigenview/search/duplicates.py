@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from eigenview.data.replacing import replacing
 from eigenview.diagnostics.duplicates import COSINE, near_duplicates
-from eigenview.search.files import replacing
 from eigenview.search.stored import Embeddings, open_embeddings
 
 MOST_PAIRS = 1_000_000

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from eigenview.data import Failure
 from eigenview.data.decode import printable
+from eigenview.data.replacing import replacing
 from eigenview.errors import DataError, SettingError
-from eigenview.search.files import replacing
 
 SETTINGS = "settings.json"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from eigenview.search.files import replacing
+from eigenview.data.replacing import replacing
 
 TILE, GAP, MARGIN = 132, 14, 28
 LINE, HEADING = 17, 26

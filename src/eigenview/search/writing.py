@@ -10,11 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from eigenview.data.extras import extra_module
+from eigenview.data.replacing import replacing
 from eigenview.data.source import NO_LABEL
 from eigenview.diagnostics.stored import to_json
 from eigenview.errors import SettingError
 from eigenview.search.about import About
-from eigenview.search.files import replacing
 from eigenview.search.parts import Piece
 
 METADATA = b"eigenview"  # the key of a table's metadata

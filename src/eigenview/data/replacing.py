@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from eigenview.data.decode import printable
 from eigenview.errors import DataError
 
 
@@ -26,7 +27,7 @@ def replacing(path: Path) -> Iterator[Path]:
     except OSError as error:
         is_inside_a_file = isinstance(error, (FileExistsError, NotADirectoryError))
         why = "a file is in the place of its folder" if is_inside_a_file else error.strerror or error
-        raise DataError(f"cannot write {path}: {why}; choose another place, or make room there") from None
+        raise DataError(f"cannot write {printable(path)}: {why}; choose another place, or make room there") from None
     finally:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
