@@ -76,7 +76,7 @@ def first_loss(name, method, batch):
         "random-walk": lambda: losses.random_walk_laplacian(a, b),
         "spectral": lambda: losses.spectral_contrastive(a, b),
         "align-uniform": lambda: losses.align_uniform(a, b),
-        "laplacian-eigenmaps": lambda: losses.laplacian_eigenmaps(a, b, decorrelation_weight=WIDTH),
+        "laplacian-eigenmaps": lambda: losses.laplacian_eigenmaps(a, b, decorrelation_weight=WIDTH) / WIDTH,
         "supcon": lambda: losses.supervised_contrastive(a, b, labels=batch.label),
         "supervised": lambda: sum(nn.functional.cross_entropy(method.classifier(z), batch.label) for z in (a, b)) / 2,
     }[name]()

@@ -18,7 +18,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "moco": {"queue": 96, "batch_norm": "synchronised"},
     "simsiam": {"head_hidden": 32, "head_output": 32, "predictor_hidden": 16},
     "spectral": {"head_hidden": 32, "head_output": 32},
-    "laplacian-eigenmaps": {"head_hidden": 32, "head_output": 8, "decorrelation_weight": 1.0},  # steps of others' size
+    "laplacian-eigenmaps": {"head_hidden": 32, "head_output": 8},
     "random-walk": {"head_hidden": 32, "head_output": 32},
 }
 

@@ -190,7 +190,7 @@ class AlignUniform(Pairwise):
 
 
 class EigenmapsSettings(MethodSettings):
-    decorrelation_weight: float | None = Field(None, ge=0)  # None: the embedding's width, to sum as the distances do
+    decorrelation_weight: float | None = Field(None, ge=0)  # None: both terms as means over the embedding's coordinates
 
 
 class LaplacianEigenmaps(Pairwise):
@@ -198,15 +198,14 @@ class LaplacianEigenmaps(Pairwise):
     settings: EigenmapsSettings
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        return laplacian_eigenmaps(*views, decorrelation_weight=self.weight, group=self.setting.group)
-
-    @property
-    def weight(self) -> float:
-        given = self.settings.decorrelation_weight
-        return float(self.head.output_width) if given is None else given
+        given, width = self.settings.decorrelation_weight, self.head.output_width
+        if given is not None:
+            return laplacian_eigenmaps(*views, decorrelation_weight=given, group=self.setting.group)
+        return laplacian_eigenmaps(*views, decorrelation_weight=width, group=self.setting.group) / width
 
     def chance_level(self, items: int) -> float:
-        return self.weight
+        given = self.settings.decorrelation_weight
+        return 1.0 if given is None else given
 
 
 class SupConSettings(MethodSettings):
