@@ -36,7 +36,6 @@ def test_the_hugging_face_layout_is_read(tmp_path):
     source = TableSource(path, depth_scale=25.5)
     assert isinstance(source, Source)
     assert blues(source) == [37 * i for i in range(6)]
-    assert source.labels is not None
     assert source.labels.tolist() == [0, 1, 2, 0, 1, 2]
     assert source.captions(3) == ("a picture of 3", "and more")
     found = source.depth(2)
@@ -53,8 +52,6 @@ def test_a_loader_gives_labels_captions_and_depth(tmp_path):
     )
     for workers in (0, 2):
         for batch in Loader(TableSource(path), batch_size=3, seed=0, workers=workers):
-            assert batch.label is not None
-            assert batch.depth is not None
             assert batch.label.tolist() == batch.index.tolist()
             assert batch.captions == tuple((f"number {i}",) for i in batch.index.tolist())
             assert batch.depth.shape == (3, 1, 24, 32)

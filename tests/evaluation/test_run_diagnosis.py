@@ -73,7 +73,6 @@ def test_a_run_is_judged_by_what_its_encoder_and_head_say(tmp_path):
     first, second = embedded(source, lambda view: head(encoder(view)))
     assert (found.n, found.d, found.loss, found.chance) == (300, 16, 2.0, CHANCE)
     assert found.mean_cosine == pytest.approx(mean_cosine(first), abs=1e-5)
-    assert found.views is not None
     assert found.views.alignment == pytest.approx(alignment(first, second), rel=1e-4)
     assert found.tolerance == pytest.approx(tolerance(first, source.labels), rel=1e-4)
     assert not found.is_centred
@@ -86,7 +85,6 @@ def test_features_before_the_head_are_judged_around_their_mean(tmp_path):
     assert (found.d, found.is_centred) == (encoder.feature_width, True)
     assert found.mean_cosine == pytest.approx(mean_cosine(first), abs=1e-5)
     centred = [rows - rows.mean(dim=0) for rows in (first, second)]
-    assert found.views is not None
     assert found.views.alignment == pytest.approx(alignment(*centred), rel=1e-4)
 
 
@@ -111,7 +109,6 @@ def test_the_recipe_is_read_from_the_runs_data(tmp_path):
     still = type(still)(**{**still.__dict__, "mean": (0.3,), "std": (0.35,)})
     (tmp_path / "data.json").write_text(json.dumps({"recipe": recipe_to_json(still), "image": {"channels": 1}}))
     found = diagnose_run(tmp_path, digits())
-    assert found.figures.views is not None
     assert found.figures.views.alignment == pytest.approx(0, abs=1e-9)
     assert found == diagnose_encoder(encoder, digits(), recipe=still, head=head, progress=Progress(2.0, CHANCE))
 

@@ -49,7 +49,6 @@ def test_features_and_projections_are_the_runs_own(tmp_path):
     encoder, head, tensors = write_weights(tmp_path, prototypes=5)
     write_sample(tmp_path, SOURCE, items=20, seed=1)
     found = read_sample(tmp_path)
-    assert found is not None
     assert np.array_equal(found.index, np.sort(np.random.default_rng(1).permutation(60)[:20]))
     whole = extract(encoder, SOURCE, view=open_run(tmp_path, SOURCE).view, shows_progress=False)["pooled"]
     assert np.allclose(found.features, whole[found.index].numpy(), atol=1e-6)

@@ -58,7 +58,6 @@ def test_a_quick_run_counts_parts_and_says_what_was_left_out():
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"no data in {SHARED}; set EIGENVIEW_DATA")
 def test_photographs_are_islands_until_they_are_smoothed():
     images = cifar10(SHARED, train=200, test=50)
-    assert images is not None
     assert images.train.shape == (200, 3, 32, 32)
     assert images.classes == 10
     sampled = sample_views(images, items=100, pairs=2)
