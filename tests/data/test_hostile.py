@@ -8,9 +8,10 @@ import pytest
 from PIL import Image
 
 from eigenview.data import EncodedImage, FolderSource, open_source
-from eigenview.data.decode import UnreadableImage, printable
+from eigenview.data.decode import UnreadableImage
 from eigenview.data.source import Share
 from eigenview.errors import DataError
+from eigenview.names import printable
 
 
 def picture(kind="PNG"):

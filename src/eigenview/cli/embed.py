@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> None:
 
 
 def embed_into(options: Options, output: Output) -> Path:
-    from eigenview.data.progress import progress_bar
+    from eigenview.progress import progress_bar
     from eigenview.search import embed
 
     done = 0

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO
 
-from eigenview.data.decode import printable
 from eigenview.errors import DataError
+from eigenview.names import printable
 
 Member = tuple[str, IO[bytes] | None]  # a name and its content; None for a folder
 

@@ -10,10 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eigenview.data.decode import PixelImage, printable
+from eigenview.data.decode import PixelImage
 from eigenview.data.modes import Pixels
 from eigenview.data.source import LARGEST_LABEL, NO_LABEL, Labels, SourceInfo, Unannotated
 from eigenview.errors import DataError, SettingError
+from eigenview.names import printable
 
 MAP_ABOVE = 1 << 28  # bytes: a quarter of a gigabyte is read at once, more is mapped
 IMAGE_KEYS = ("images", "image", "x", "data", "X", "arr_0")

@@ -13,11 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenview.data.arrays import ArraySource
-from eigenview.data.decode import PixelImage, printable
-from eigenview.data.extras import extra_module
+from eigenview.data.decode import PixelImage
 from eigenview.data.pickles import read_plain_pickle
 from eigenview.data.source import Depth, SourceInfo, Unannotated
 from eigenview.errors import DataError, SettingError
+from eigenview.extras import extra_module
+from eigenview.names import printable
 
 Bytes = npt.NDArray[np.uint8]
 CIFAR_PIXELS = 3 * 32 * 32

@@ -12,11 +12,11 @@ from torch.utils.data import Dataset
 from eigenview.data.decode import LazyImage, UnreadableImage
 from eigenview.data.failures import Failure
 from eigenview.data.fetch import Crash
-from eigenview.data.progress import progress_bar
 from eigenview.data.source import Item, Share, Source, SourceInfo, StreamSource
 from eigenview.data.spec import open_source
 from eigenview.data.workers import results, start_workers, worker_count
 from eigenview.errors import EigenviewError
+from eigenview.progress import progress_bar
 
 CHUNK = 64  # items examined between two reports of a worker
 NAMED_IN_REPORT = 5

@@ -19,6 +19,7 @@ from PIL import Image
 from eigenview.data.jpeg import decode_jpeg
 from eigenview.data.modes import UPRIGHT, Pixels, as_eight_bits, as_measurements
 from eigenview.errors import DataError, SettingError
+from eigenview.names import printable
 
 # Only these decoders ever run: a file may lie about its name, and Pillow's EPS reader, say, would start a program.
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF", "PPM", "JPEG2000")  # JPEG's opens MPO too
@@ -173,12 +174,6 @@ def read_regular_file(path: str | Path, *, name: str) -> bytes:
             if facts.st_size > MAX_BYTES:
                 raise DataError(f"{facts.st_size:,} bytes; the limit is {MAX_BYTES:,}")
             return file.read()
-
-
-def printable(path: str | Path) -> str:
-    """A path that any terminal and log file takes in one line, whatever bytes it holds."""
-    text = os.fsencode(path).decode("utf-8", "backslashreplace")
-    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text)
 
 
 @contextmanager

@@ -13,9 +13,9 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from eigenview.data.archive import unpack
-from eigenview.data.decode import printable
-from eigenview.data.progress import progress_bar
 from eigenview.errors import DataError, SettingError
+from eigenview.names import printable
+from eigenview.progress import progress_bar
 
 ATTEMPTS = 5  # connections, each going on where the last one broke
 TIMEOUT = 60.0  # seconds without a byte

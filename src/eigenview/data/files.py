@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenview.data.decode import EncodedImage, printable
+from eigenview.data.decode import EncodedImage
 from eigenview.data.source import Labels, SourceInfo, Unannotated
+from eigenview.names import printable
 
 
 class FilesSource(Unannotated):

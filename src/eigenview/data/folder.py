@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenview.data.decode import printable
 from eigenview.data.files import FilesSource
 from eigenview.data.source import Labels
 from eigenview.errors import DataError
+from eigenview.names import printable
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
 CLUTTER = {"__MACOSX"}  # what archivers leave behind; hidden files (".", "._") are passed over too

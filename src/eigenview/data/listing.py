@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eigenview.data.columns import COMMON_NAMES, as_captions, find_column, need_column, numbered_labels
-from eigenview.data.decode import printable
 from eigenview.data.files import FilesSource
 from eigenview.data.source import Labels
 from eigenview.errors import DataError
+from eigenview.names import printable
 
 
 @dataclass

@@ -11,10 +11,10 @@ from torch import Tensor
 
 from eigenview.data.decode import PixelImage
 from eigenview.data.loader import Loader
-from eigenview.data.progress import progress_bar
 from eigenview.data.resize import Resize
 from eigenview.data.source import Depth, Source, Subset
 from eigenview.errors import DataError
+from eigenview.progress import progress_bar
 
 ROWS = 256  # decoded at a time
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eigenview.data.decode import printable
 from eigenview.errors import DataError
+from eigenview.names import printable
 
 NUMBERS = re.compile(r"[uif][1248]")  # dtype codes that can hold neither objects nor structures
 

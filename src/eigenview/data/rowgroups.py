@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from eigenview.data.decode import printable
-from eigenview.data.extras import extra_module
 from eigenview.errors import DataError
+from eigenview.extras import extra_module
+from eigenview.names import printable
 
 HELD_WHOLE = 1 << 31  # bytes of files: up to 2 GB a table is held in memory, beyond it a few row groups at a time
 ROW_GROUPS_HELD = 4

@@ -19,11 +19,12 @@ import numpy as np
 
 from eigenview.data.archive import escapes
 from eigenview.data.columns import as_captions
-from eigenview.data.decode import EncodedImage, UnreadableImage, printable
-from eigenview.data.extras import extra_module
+from eigenview.data.decode import EncodedImage, UnreadableImage
 from eigenview.data.folder import SUFFIXES
 from eigenview.data.source import LARGEST_LABEL, Item, Share, SourceInfo
 from eigenview.errors import DataError
+from eigenview.extras import extra_module
+from eigenview.names import printable
 
 SHARD_TROUBLE = (tarfile.TarError, OSError, EOFError, zlib.error, ValueError)
 Sample = dict[str, Any]  # suffix -> bytes, and webdataset's __key__ and __url__

@@ -24,7 +24,6 @@ from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
 
 from eigenview.data.arrays import ArraySource
-from eigenview.data.decode import printable
 from eigenview.data.folder import FolderSource
 from eigenview.data.listing import ListSource
 from eigenview.data.named import DRAWN, STORED, data_root
@@ -32,6 +31,7 @@ from eigenview.data.shards import ShardSource
 from eigenview.data.source import Source, StreamSource
 from eigenview.data.tables import TableSource
 from eigenview.errors import DataError, SettingError
+from eigenview.names import printable
 
 Option = str | int | float | bool | Path | None
 AnySource = Source | StreamSource

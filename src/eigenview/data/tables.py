@@ -10,11 +10,12 @@ import numpy as np
 
 from eigenview.data.arrays import checked_labels
 from eigenview.data.columns import as_captions, class_names, find_column, need_column, numbered_labels
-from eigenview.data.decode import EncodedImage, UnreadableImage, printable, read_depth, read_regular_file
-from eigenview.data.extras import extra_module
+from eigenview.data.decode import EncodedImage, UnreadableImage, read_depth, read_regular_file
 from eigenview.data.rowgroups import RowGroups, open_parquet
 from eigenview.data.source import Depth, Labels, SourceInfo, Unannotated
 from eigenview.errors import DataError
+from eigenview.extras import extra_module
+from eigenview.names import printable
 
 
 class TableSource(Unannotated):

@@ -17,13 +17,13 @@ from torch.nn.functional import interpolate, mse_loss
 
 from eigenview.data import Source
 from eigenview.data.order import Plan
-from eigenview.data.progress import progress_bar
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation.features import evaluating
 from eigenview.evaluation.identity import DIGITS, images_identity, weights_identity
 from eigenview.evaluation.scores import JSON, Score, mean_score
 from eigenview.nn import Encoder
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
+from eigenview.progress import progress_bar
 from eigenview.views import CentreView
 
 ROWS = 64  # images encoded at a time

@@ -15,14 +15,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from eigenview.data import Batch, BatchSource, Loader, Source
-from eigenview.data.progress import progress_bar
-from eigenview.data.replacing import replacing
 from eigenview.distributed import Group, from_first_process, gather_rows, rank, refuse_together, world_size
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.evaluation.checks import some
 from eigenview.evaluation.identity import images_identity, settings_identity, weights_identity
+from eigenview.files import atomic_path
 from eigenview.nn import POOLED, Encoder
 from eigenview.nn.encoder import check_layers
+from eigenview.progress import progress_bar
 from eigenview.views import CentreView
 
 Maps = Literal["average", "flatten", "keep"]
@@ -227,5 +227,5 @@ def _read(file: Path | None, names: Sequence[str], group: Group) -> dict[str, Te
 
 def _write(file: Path, found: Mapping[str, Tensor]) -> None:
     """Written beside and renamed: a cache file is whole or not there."""
-    with replacing(file) as beside:
+    with atomic_path(file) as beside:
         save_file(dict(found), beside)

@@ -12,7 +12,6 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from eigenview.data import BatchSource, Loader, Source, subset
-from eigenview.data.progress import progress_bar
 from eigenview.distributed import Group, gather_rows, rank, sum_over_processes, world_size
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.checks import check_labels, check_no_class_is_new, check_several_classes
@@ -25,6 +24,7 @@ from eigenview.evaluation.protocols import FINETUNES, FinetuneProtocol
 from eigenview.evaluation.scores import JSON, Score
 from eigenview.nn import POOLED, Encoder, synchronise
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
+from eigenview.progress import progress_bar
 from eigenview.views import CentreView, Cropper, Views
 
 SHARES = (0.01, 0.1, 1.0)  # of the labels

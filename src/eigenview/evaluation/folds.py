@@ -9,13 +9,13 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.data import Source
-from eigenview.data.extras import extra_module
 from eigenview.distributed import Group
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.evaluate import Split, find_evaluation
 from eigenview.evaluation.features import extract
 from eigenview.evaluation.identity import data_identity, settings_identity, weights_identity
 from eigenview.evaluation.scores import JSON, Score, over_repeats
+from eigenview.extras import extra_module
 from eigenview.nn import POOLED, Encoder
 from eigenview.views import CentreView
 

@@ -13,7 +13,6 @@ from torch.nn.functional import cross_entropy
 
 from eigenview.data import BatchSource, Loader, Source, subset
 from eigenview.data.order import Plan
-from eigenview.data.progress import progress_bar
 from eigenview.distributed import Group, gather_rows
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.checks import check_features, check_labels, check_several_classes
@@ -22,6 +21,7 @@ from eigenview.evaluation.linear import LinearClassifier, stratified_folds
 from eigenview.evaluation.protocols import ProbeProtocol
 from eigenview.nn import POOLED, Encoder
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, scaled_learning_rate, set_learning_rate
+from eigenview.progress import progress_bar
 from eigenview.views import CentreView, Cropper, Views
 
 HOLD_OUT = 5  # one of so many parts of the training rows chooses the learning rate

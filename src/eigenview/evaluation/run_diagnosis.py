@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from eigenview.data import BatchSource, Loader, Source, subset
-from eigenview.data.replacing import replacing
 from eigenview.diagnostics import Diagnosis, Sampling, diagnose, diagnosed, prototype_usage
 from eigenview.diagnostics.clusters import PrototypeUsage
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.features import BATCH, evaluating, evaluation_batches
 from eigenview.evaluation.run_head import find_head
 from eigenview.evaluation.runs import open_run
+from eigenview.files import atomic_path
 from eigenview.nn import Encoder
 from eigenview.nn.weights import read_weights
 from eigenview.views import Cropper, Recipe, Views, centre_view
@@ -102,7 +102,7 @@ def save_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> Path:
     place = Path(folder) / FILE
     if not place.parent.is_dir():
         raise DataError(f"cannot write {place}: there is no such folder; does the run exist?")
-    with replacing(place) as beside:
+    with atomic_path(place) as beside:
         beside.write_text(diagnosis.to_json() + "\n", encoding="utf-8")
     return place
 

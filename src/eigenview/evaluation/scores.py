@@ -14,9 +14,9 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from eigenview.data.replacing import replacing
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.identity import settings_identity
+from eigenview.files import atomic_path
 
 JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 Values = npt.NDArray[np.float64]
@@ -138,7 +138,7 @@ def save_score(score: Score, run: str | Path) -> Path:
     words = re.sub(r"[^a-z0-9.=]+", "-", f"{score.subject} {score.name} {score.metric}".lower()).strip("-")
     file = folder / f"{words}-{settings_identity({'protocol': score.protocol_hash, 'data': score.data_hash})[:8]}.json"
     content = {**asdict(score), "protocol_hash": score.protocol_hash, "data_hash": score.data_hash}
-    with replacing(file) as beside:
+    with atomic_path(file) as beside:
         beside.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
     return file
 

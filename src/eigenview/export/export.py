@@ -12,13 +12,13 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from eigenview.data.replacing import replacing
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import EvaluatedRun, open_run
 from eigenview.evaluation.features import evaluating
 from eigenview.export.card import KEY, Card, card_of
 from eigenview.export.names import architecture_of
 from eigenview.export.onnx_file import check_onnx, random_images, require_onnx, write_onnx
+from eigenview.files import atomic_path
 from eigenview.nn import Encoder, build_encoder, read_weights
 from eigenview.views import CentreView
 
@@ -83,10 +83,10 @@ def export(
     card = card_of(encoder, seen, None if isinstance(opened, Encoder) else opened, format=to)
     if to in ("torchvision", "timm"):
         card = replace(card, architecture=architecture_of(encoder, to))
-    with replacing(place) as file:
+    with atomic_path(place) as file:
         difference = _WRITERS[to](encoder, card, file)
     if place.suffix in (".pth", ".pt"):
-        with replacing(place.with_name(place.name + ".json")) as file:
+        with atomic_path(place.with_name(place.name + ".json")) as file:
             file.write_text(card.to_json() + "\n", encoding="utf-8")
     return Exported(place, card, difference)
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from eigenview.data.extras import extra_module
 from eigenview.errors import DataError
 from eigenview.evaluation.features import evaluating
 from eigenview.export.card import KEY, Card
+from eigenview.extras import extra_module
 from eigenview.nn import Encoder
 
 INPUT, OUTPUT = "images", "features"

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from eigenview.data.extras import extra_module
-from eigenview.data.replacing import replacing
 from eigenview.errors import DataError
+from eigenview.extras import extra_module
+from eigenview.files import atomic_path
 from eigenview.search.stored import Embeddings
 
 LARGE = 1_000_000  # rows from which auto prefers it
@@ -47,7 +47,7 @@ def _kept(stored: Embeddings, faiss: Any) -> Any:
             file.unlink(missing_ok=True)
     index = _built(stored, faiss)
     try:
-        with replacing(file) as beside:
+        with atomic_path(file) as beside:
             beside.write_bytes(faiss.serialize_index(index).tobytes())
     except DataError:
         pass

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from eigenview.data.replacing import replacing
 from eigenview.diagnostics.duplicates import COSINE, near_duplicates
+from eigenview.files import atomic_path
 from eigenview.search.stored import Embeddings, open_embeddings
 
 MOST_PAIRS = 1_000_000
@@ -55,7 +55,7 @@ class DuplicateSets:
 
     def write(self, out: str | Path) -> Path:
         """``to_json`` into a file, whole or not at all."""
-        with replacing(Path(out)) as file:
+        with atomic_path(Path(out)) as file:
             file.write_text(self.to_json() + "\n", encoding="utf-8")
         return Path(out)
 

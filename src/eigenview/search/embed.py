@@ -9,12 +9,12 @@ from pathlib import Path
 import torch
 
 from eigenview.data import BatchSource, Failure, Source, StreamSource, open_source
-from eigenview.data.decode import printable
 from eigenview.data.workers import worker_count
 from eigenview.distributed import Group, from_first_process, rank, refuse_together, refusing_together, world_size
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.evaluation.checks import some
 from eigenview.evaluation.identity import settings_identity
+from eigenview.names import printable
 from eigenview.nn import POOLED
 from eigenview.search.about import About, anchored
 from eigenview.search.identity import source_identity

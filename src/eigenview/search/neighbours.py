@@ -12,11 +12,11 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from eigenview.data.decode import printable
 from eigenview.data.files import FilesSource
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation.checks import check_features
 from eigenview.evaluation.knn import nearest
+from eigenview.names import printable
 from eigenview.search.approximate import LARGE, approximate_nearest, has_faiss
 from eigenview.search.makers import AnyRun, Maker, maker_of
 from eigenview.search.reading import Reader

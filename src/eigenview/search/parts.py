@@ -14,9 +14,9 @@ from safetensors.torch import save
 from torch import Tensor
 
 from eigenview.data import Failure
-from eigenview.data.decode import printable
-from eigenview.data.replacing import replacing
 from eigenview.errors import DataError, SettingError
+from eigenview.files import atomic_path
+from eigenview.names import printable
 
 SETTINGS = "settings.json"
 
@@ -57,7 +57,7 @@ class Parts:
                 )
         elif self.folder.exists():
             self.remove()
-        with replacing(self.folder / SETTINGS) as file:
+        with atomic_path(self.folder / SETTINGS) as file:
             file.write_text(json.dumps(settings, indent=1, ensure_ascii=False), encoding="utf-8")
         finished = self.finished()
         for piece in self._files():
@@ -74,7 +74,7 @@ class Parts:
             "paths": json.dumps(piece.paths, ensure_ascii=False),
             "unreadable": json.dumps([asdict(one) for one in piece.unreadable], ensure_ascii=False),
         }
-        with replacing(self.folder / name) as file:
+        with atomic_path(self.folder / name) as file:
             file.write_bytes(save(tensors, metadata=notes))
 
     def pieces(self) -> Iterator[Piece]:

@@ -26,9 +26,9 @@ from eigenview.data import (
     UnreadableImage,
     subset,
 )
-from eigenview.data.decode import printable
 from eigenview.data.files import FilesSource
 from eigenview.data.source import NO_LABEL, Share, Subset
+from eigenview.names import printable
 from eigenview.views import CentreView
 
 PART_ITEMS = 8192  # images of one part; what a kill may lose

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, ImageFont
 
-from eigenview.data.replacing import replacing
+from eigenview.files import atomic_path
 
 TILE, GAP, MARGIN = 132, 14, 28
 LINE, HEADING = 17, 26
@@ -39,7 +39,7 @@ class Block:
 def write_sheet(title: str, blocks: list[Block], out: Path, *, columns: int) -> Path:
     """Draw the blocks below each other and write a PNG, whole or not at all."""
     sheet = draw_sheet(title, blocks, columns=columns)
-    with replacing(out) as file:
+    with atomic_path(out) as file:
         sheet.save(file, format="PNG")
     return out
 

@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from eigenview.data.decode import printable
-from eigenview.data.extras import extra_module
 from eigenview.data.source import NO_LABEL
 from eigenview.diagnostics.stored import from_json
 from eigenview.errors import DataError
 from eigenview.evaluation.checks import check_features
+from eigenview.extras import extra_module
+from eigenview.names import printable
 from eigenview.search.about import About
 from eigenview.search.writing import METADATA, side_file
 

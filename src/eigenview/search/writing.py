@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenview.data.extras import extra_module
-from eigenview.data.replacing import replacing
 from eigenview.data.source import NO_LABEL
 from eigenview.diagnostics.stored import to_json
 from eigenview.errors import SettingError
+from eigenview.extras import extra_module
+from eigenview.files import atomic_path
 from eigenview.search.about import About
 from eigenview.search.parts import Piece
 
@@ -46,7 +46,7 @@ def _write_parquet(out: Path, pieces: Callable[[], Iterable[Piece]], rows: int, 
         [*fields, ("vector", arrow.list_(arrow.float32(), width))], metadata={METADATA: to_json(about).encode()}
     )
     with (
-        replacing(out) as file,
+        atomic_path(out) as file,
         parquet.ParquetWriter(file, schema, compression="none", use_dictionary=False) as writer,
     ):
         for piece in pieces():
@@ -65,7 +65,7 @@ def _write_npy(out: Path, pieces: Callable[[], Iterable[Piece]], rows: int, widt
     index: list[int] = []
     paths: list[str] = []
     labels: list[int] = []
-    with replacing(side_file(out)) as beside, replacing(out) as file:
+    with atomic_path(side_file(out)) as beside, atomic_path(out) as file:
         with file.open("wb") as array:
             header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
             np.lib.format.write_array_header_1_0(array, header)

@@ -1,4 +1,4 @@
-"""Libraries that only some sources need: imported when asked for, named with their extra when missing."""
+"""Libraries that only some users need: imported when asked for, named with their extra when missing."""
 
 from __future__ import annotations
 

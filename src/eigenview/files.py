@@ -1,0 +1,223 @@
+"""Files that are whole or not there: written beside their place, brought to disk, then renamed; and read with care.
+
+Nothing else in the project writes where a reader may look. A full disk, a read-only folder or a damaged file is one
+line of error; what stood in the place stays, and no half-written file is left behind.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias
+
+from eigenview.errors import DataError, EigenviewError
+from eigenview.names import printable
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
+
+LARGEST_JSON = 1 << 28  # bytes; the largest of ours, the side file of a million embeddings, has 100 MB
+
+
+@contextmanager
+def atomic_path(path: Path) -> Iterator[Path]:
+    """A new file beside ``path``, of the same suffix, to write to; it takes that place when all went well.
+
+    Otherwise it is removed, and what stood at ``path`` stays. Its name cannot be guessed, so no link planted there is
+    followed; what a killed process left of earlier tries is removed.
+    """
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path)
+        handle, name = tempfile.mkstemp(prefix=f".{_short(path)}.{os.getpid()}-", suffix=path.suffix, dir=path.parent)
+        os.close(handle)
+        beside = Path(name)
+        try:
+            os.chmod(beside, 0o666 & ~_umask())  # mkstemp's own is for the owner alone
+            yield beside
+            to_disk(beside)
+            beside.replace(path)
+        finally:
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def atomic_folder(path: Path) -> Iterator[Path]:
+    """A new folder beside ``path`` to fill; it takes that place when all went well. See :func:`restore_folder`."""
+    with _explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_leftovers(path)
+        beside = Path(tempfile.mkdtemp(prefix=f".{_short(path)}.{os.getpid()}-", dir=path.parent))
+        try:
+            os.chmod(beside, 0o777 & ~_umask())
+            yield beside
+            for file in beside.iterdir():
+                to_disk(file)
+            old = _old(path)
+            if path.exists():
+                if old.exists():
+                    shutil.rmtree(old)
+                path.rename(old)  # a crash between the two renames leaves old, which restore_folder brings back
+            beside.rename(path)
+            to_disk(path.parent)
+            shutil.rmtree(old, ignore_errors=True)
+        finally:
+            shutil.rmtree(beside, ignore_errors=True)
+
+
+def restore_folder(path: Path) -> Path:
+    """``path``, or what it was before a crash fell between the renames of :func:`atomic_folder`; nothing is changed."""
+    return path if path.exists() or not _old(path).exists() else _old(path)
+
+
+def _old(path: Path) -> Path:
+    return path.with_name(f".{path.name}.old")
+
+
+def write_text(path: Path, text: str) -> Path:
+    with atomic_path(path) as file:
+        file.write_text(text, encoding="utf-8")
+    return path
+
+
+def write_json(path: Path, content: object, *, indent: int | None = None) -> Path:
+    return write_text(path, json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def save_tensors(file: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
+    """Safetensors into a file that the atomic ways above gave; trouble with the disk is an OSError."""
+    from safetensors import SafetensorError
+    from safetensors.torch import save_file
+
+    ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(ready, file, metadata=None if metadata is None else dict(metadata))
+    except SafetensorError as error:
+        raise OSError(_why(str(error))) from None
+
+
+def save_torch(file: Path, content: object) -> None:
+    """``torch.save``; trouble with the disk, which torch calls a RuntimeError, is OSError."""
+    import torch
+
+    try:
+        torch.save(content, file)
+    except RuntimeError as error:
+        raise OSError(_why(str(error))) from None
+
+
+def read_json(path: Path) -> JSON:
+    """What a JSON file holds; whatever is wrong with it is one line that names the file."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_JSON + 1)
+        if len(data) > LARGEST_JSON:
+            raise DataError(f"{printable(path)} is too large to be one of ours: over {LARGEST_JSON >> 20} MB")
+        content: JSON = json.loads(data.decode("utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read {printable(path)}: {error.strerror or error}") from None
+    except UnicodeDecodeError:
+        raise DataError(f"{printable(path)} is not UTF-8 text: it was damaged, or is something else") from None
+    except RecursionError:
+        raise DataError(f"{printable(path)} is nested too deeply to be one of ours") from None
+    except ValueError as error:
+        if isinstance(error, EigenviewError):
+            raise
+        raise DataError(f"{printable(path)} is not JSON: {error}; it was cut short, or is something else") from None
+    return content
+
+
+def read_object(path: Path) -> dict[str, JSON]:
+    """What a JSON file with an object holds."""
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise DataError(f"{printable(path)} must hold a JSON object; it holds {type(content).__name__}")
+    return content
+
+
+def inside(folder: Path, name: str) -> Path:
+    """``folder/name``, refused where a link leads out of the folder: what came from elsewhere reaches no further."""
+    path = folder / name
+    if not path.resolve().is_relative_to(folder.resolve()):
+        raise DataError(f"{printable(path)} is a link that leads out of {printable(folder)}; it is not followed")
+    return path
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
+
+
+def to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        is_inside_a_file = isinstance(error, (FileExistsError, NotADirectoryError))
+        why = "a file is in the place of its folder" if is_inside_a_file else error.strerror or str(error)
+        raise DataError(f"cannot write {printable(path)}: {why}; choose another place, or make room there") from None
+
+
+def _why(text: str) -> str:
+    """What a library's error says about the disk, in a few words."""
+    if "os error 28" in text or "No space left" in text or "unexpected pos" in text or "failed writing" in text:
+        return "No space left on device"
+    return text.splitlines()[0][:200]
+
+
+def _remove_leftovers(path: Path) -> None:
+    """Files and folders beside ``path`` that a process which is gone began to write."""
+    for left in path.parent.glob(f".{_escaped(_short(path))}.*-*"):
+        matched = re.fullmatch(rf"\.{re.escape(_short(path))}\.(\d+)-.*", left.name)
+        if matched is None or is_alive(int(matched[1])):
+            continue
+        with suppress(OSError):
+            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+
+
+def _short(path: Path) -> str:
+    return path.name[:40]  # names have at most 255 bytes, and the longest may be ours to replace
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"([*?\[])", r"[\1]", name)
+
+
+def is_alive(process: int) -> bool:
+    """Whether a process of this machine runs; one that is not ours to signal does."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except (PermissionError, OverflowError):
+        return True
+    return True
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current

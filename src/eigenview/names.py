@@ -1,0 +1,98 @@
+"""Names: as a terminal may show them, in tables that know what was meant, and of a user's own code."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+from typing import TypeVar
+
+from eigenview.errors import SettingError
+
+Entry = TypeVar("Entry", covariant=True)
+
+CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:attribute
+_named: ContextVar[frozenset[str]] = ContextVar("code named in this call", default=frozenset())
+
+
+def printable(text: str | Path) -> str:
+    """Text that any terminal and log file takes in one line, whatever bytes it holds: control characters are spelt."""
+    decoded = os.fsencode(text).decode("utf-8", "backslashreplace")
+    return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in decoded)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """``; did you mean X?`` where one of the known words is close, otherwise nothing."""
+    by_lower = {name.lower(): name for name in known}
+    close = get_close_matches(word.lower(), by_lower, n=1)
+    return f"; did you mean {by_lower[close[0]]}?" if close else ""
+
+
+class Table(Mapping[str, Entry]):
+    """Everything of one kind that has a name: an ordered mapping whose :meth:`find` explains a miss.
+
+    ``kind`` is what an entry is called in a message ("method", "encoder"); ``more`` adds to the list of names there.
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, Entry], *, more: str = "") -> None:
+        self.kind, self.more, self._entries = kind, more, dict(entries)
+
+    def __getitem__(self, name: str) -> Entry:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def find(self, name: str) -> Entry:
+        """The entry called ``name``; otherwise an error that lists the names and says which was probably meant."""
+        if name not in self._entries:
+            listed = f"{', '.join(self)}{self.more}"
+            raise SettingError(f"{self.kind} must be one of {listed}; got {name!r}{did_you_mean(str(name), self)}")
+        return self._entries[name]
+
+
+def is_code(name: str) -> bool:
+    """Whether a name has the form ``module:attribute`` of a user's own code."""
+    return CODE.fullmatch(name) is not None
+
+
+@contextmanager
+def named_code(*names: str | None) -> Iterator[None]:
+    """Within, :func:`own_code` may import these: whoever calls has written them in this very call.
+
+    A name found in a file, such as a run's settings, must never come here: opening a file must not run code.
+    """
+    token = _named.set(_named.get() | {name for name in names if name is not None and is_code(name)})
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def own_code(name: str, *, kind: str) -> object:
+    """The object ``module:attribute`` of a user's own, from the module path or the working directory."""
+    if name not in _named.get():
+        raise SettingError(
+            f"{kind} {name} is code of a user's own, which runs only if this very call names it: give {name} again"
+        )
+    module, _, attribute = name.partition(":")
+    if os.getcwd() not in sys.path and "" not in sys.path:
+        sys.path.append(os.getcwd())
+    try:
+        owner = import_module(module)
+    except ImportError as error:
+        raise SettingError(
+            f"{kind} {name}: the module {module} cannot be imported ({error}); is its folder here?"
+        ) from None
+    if not hasattr(owner, attribute):
+        raise SettingError(f"{kind} {name}: {module} has no {attribute}{did_you_mean(attribute, dir(owner))}")
+    return getattr(owner, attribute)
