@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from eigenview.data import ArraySource, Batch, FolderSource, LazyImage, Loader, LoaderState, Resize
+from eigenview.data import ArraySource, Batch, FolderSource, LazyImage, Loader, LoaderState, Resize, joined, subset
 from eigenview.data.order import Plan, share_of
 from eigenview.errors import DataError, SettingError
 from tests.data.pictures import gradient, write_broken_files, write_folder
@@ -305,3 +305,39 @@ def test_mistakes_are_told_in_one_line(tmp_path):
         Loader(numbered(8), batch_size=2, seed=0).set_epoch(-1)
     with pytest.raises(SettingError, match="needs a source"):
         Loader(Path(), batch_size=2, seed=0)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_every_row_has_its_name_also_where_others_were_replaced_or_left_out(tmp_path, workers):
+    write_broken_files(write_folder(tmp_path, 12))
+    (tmp_path / ("long" * 60)).mkdir()
+    write_folder(tmp_path / ("long" * 60), 1)  # one long name makes no other longer
+    source = FolderSource(tmp_path)
+    for unreadable in ("replace", "skip"):
+        loader = Loader(source, batch_size=4, seed=0, workers=workers, drop_last=False, unreadable=unreadable)
+        for batch in loader:
+            assert batch.names == tuple(source.name(int(index)) for index in batch.index)
+            assert batch.first(1).names == batch.names[:1]
+            assert batch.to("cpu").names == batch.names
+            assert [source.image(int(index)).name for index in batch.index] == list(batch.names)
+            assert source.path(int(batch.index[0])) == tmp_path / batch.names[0] if len(batch) else True
+
+
+def test_sources_without_files_name_their_rows_too(tmp_path):
+    arrays = numbered(6)
+    (batch,) = Loader(subset(arrays, [4, 1]), batch_size=2, seed=0, shuffle=False)
+    assert batch.names == ("memory[4]", "memory[1]")
+    assert arrays.path(0) is None
+    folder = FolderSource(write_folder(tmp_path, 3))
+    both = joined([subset(folder, [2]), arrays])
+    assert [both.name(index) for index in range(2)] == ["good_0002.png", "memory[0]"]
+    assert [both.path(index) for index in range(2)] == [tmp_path / "good_0002.png", None]
+
+
+def test_a_pass_that_skips_ends_even_where_nothing_can_be_read(tmp_path):
+    broken = write_broken_files(tmp_path)
+    loader = Loader(FolderSource(tmp_path), batch_size=4, seed=0, workers=0, drop_last=False, unreadable="skip")
+    batches = list(loader)
+    assert sum(len(batch) for batch in batches) == 0
+    named = [failure.name for batch in batches for failure in batch.unreadable]
+    assert sorted(named) == sorted(broken)  # each once, in the batch that it would have been in

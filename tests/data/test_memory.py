@@ -23,6 +23,7 @@ def test_decoded_images_are_the_same_and_need_no_workers(tmp_path):
         np.testing.assert_array_equal(mine.images.numpy(), other.images.numpy())
         assert mine.index.tolist() == other.index.tolist()
     np.testing.assert_array_equal(held.image(7).pixels(), source.image(7).pixels())
+    assert (held.image(7).name, held.path(7)) == ("dogs/good_0002.png", tmp_path / "dogs" / "good_0002.png")
 
 
 def test_what_cannot_be_read_is_left_out(tmp_path):

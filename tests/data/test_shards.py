@@ -155,6 +155,24 @@ def test_damage_is_counted_and_passed_over(tmp_path):
     assert names == {"shard-002.tar", "shard-003.tar", "broken", "lonely", "odd"}
 
 
+@pytest.mark.parametrize("workers", [0, 2])
+def test_rows_are_named_and_a_pass_that_skips_meets_each_sample_once(tmp_path, workers):
+    write_shards(tmp_path, 2, 4)
+    write_tar(tmp_path / "shard-002.tar", {f"bad{n}.jpg": b"nonsense" for n in range(5)})
+    source = ShardSource(str(tmp_path / "*.tar"))
+    replacing = StreamLoader(source, batch_size=3, seed=0, workers=workers, drop_last=False)
+    for batch in replacing:
+        assert [int(name.rsplit("/", 1)[-1]) for name in batch.names] == batch.label.tolist()
+    skipping = StreamLoader(
+        source, batch_size=3, seed=0, workers=workers, shuffle=False, drop_last=False, unreadable="skip"
+    )
+    batches = list(skipping)
+    names = [name for batch in batches for name in batch.names]
+    assert sorted(names) == [f"shard-{n // 4:03d}.tar/{n:04d}" for n in range(8)]
+    failed = [failure.name for batch in batches for failure in batch.unreadable]
+    assert sorted(failed) == [f"shard-002.tar/bad{n}" for n in range(5)]
+
+
 def test_shards_without_one_good_image_end_with_an_error(tmp_path):
     write_tar(tmp_path / "bad.tar", {f"{n}.jpg": b"bad" for n in range(9)})
     loader = StreamLoader(ShardSource(tmp_path / "bad.tar"), batch_size=2, seed=0, workers=0, steps_per_epoch=5)

@@ -17,7 +17,7 @@ from eigenview.data.memory import DecodedSource, decoded
 from eigenview.data.resize import Resize
 from eigenview.data.shapes import ShapesSource
 from eigenview.data.shards import ShardSource
-from eigenview.data.source import BatchSource, Item, Source, SourceInfo, StreamSource, subset
+from eigenview.data.source import BatchSource, Item, Source, SourceInfo, StreamSource, Unannotated, subset
 from eigenview.data.spec import open_source
 from eigenview.data.stream import StreamLoader, StreamState
 from eigenview.data.tables import TableSource
@@ -47,6 +47,7 @@ __all__ = [
     "StreamSource",
     "StreamState",
     "TableSource",
+    "Unannotated",
     "UnreadableImage",
     "check",
     "decoded",

@@ -63,7 +63,10 @@ class ArraySource(Unannotated):
         return len(self._images)
 
     def image(self, index: int) -> PixelImage:
-        return PixelImage(self._images[index], name=f"{self._place}[{index}]")
+        return PixelImage(self._images[index], name=self.name(index))
+
+    def name(self, index: int) -> str:
+        return f"{self._place}[{index}]"
 
     def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(self._images[indices].transpose(0, 3, 1, 2)))

@@ -21,8 +21,8 @@ Planes = npt.NDArray[np.float32]  # (height, width, channels)
 class Batch:
     """n items. ``images`` is uint8 (n, c, h, w), or a tuple of them, one per view, where the loader prepares views.
 
-    ``label`` (n,) has −1 where an item has none; ``depth`` is float32 (n, 1, h, w). ``unreadable`` names the items
-    that were met and could not be used while this batch was put together.
+    ``names`` has one for each row. ``label`` (n,) has −1 where an item has none; ``depth`` is float32 (n, 1, h, w).
+    ``unreadable`` names the items that were met and could not be used while this batch was put together.
     """
 
     index: Tensor
@@ -30,6 +30,7 @@ class Batch:
     label: Tensor | None = None
     captions: tuple[tuple[str, ...], ...] | None = None
     depth: Tensor | None = None
+    names: tuple[str, ...] = ()
     unreadable: tuple[Failure, ...] = ()
 
     def __len__(self) -> int:
@@ -49,7 +50,7 @@ class Batch:
     def first(self, rows: int) -> Batch:
         """The first ``rows`` items only."""
         captions = None if self.captions is None else self.captions[:rows]
-        return replace(self._each(lambda tensor: tensor[:rows]), captions=captions)
+        return replace(self._each(lambda tensor: tensor[:rows]), captions=captions, names=self.names[:rows])
 
     def _each(self, change: Callable[[Tensor], Tensor]) -> Batch:
         images = tuple(map(change, self.images)) if isinstance(self.images, tuple) else change(self.images)

@@ -122,14 +122,14 @@ class NyuDepthSource(Unannotated):
 
     def __init__(self, directory: str | Path, *, split: str = "all") -> None:
         require_split(split, ("all", "train", "test"))
-        self.path = Path(directory) / NYU_FILE if Path(directory).is_dir() else Path(directory)
-        if not self.path.is_file():
+        self._path = Path(directory) / NYU_FILE if Path(directory).is_dir() else Path(directory)
+        if not self._path.is_file():
             raise missing("nyu-depth-v2", Path(directory), NYU_FILE)
         self._split = split
         self._opened: tuple[int, Any] | None = None
         count = len(self._file()["images"])
         self._numbers = (
-            np.arange(count) if split == "all" else _nyu_split(self.path.parent / "splits.mat", split, count)
+            np.arange(count) if split == "all" else _nyu_split(self._path.parent / "splits.mat", split, count)
         )
 
     def __len__(self) -> int:
@@ -137,7 +137,10 @@ class NyuDepthSource(Unannotated):
 
     def image(self, index: int) -> PixelImage:
         stored = self._file()["images"][int(self._numbers[index])]
-        return PixelImage(np.ascontiguousarray(stored.transpose(2, 1, 0)), name=f"{NYU_FILE}[{self._numbers[index]}]")
+        return PixelImage(np.ascontiguousarray(stored.transpose(2, 1, 0)), name=self.name(index))
+
+    def name(self, index: int) -> str:
+        return f"{NYU_FILE}[{self._numbers[index]}]"
 
     def depth(self, index: int) -> Depth:
         metres: Depth = np.ascontiguousarray(self._file()["depths"][int(self._numbers[index])].T, dtype=np.float32)
@@ -145,7 +148,7 @@ class NyuDepthSource(Unannotated):
 
     def describe(self) -> SourceInfo:
         kind = f"nyu-depth-v2 {self._split}"
-        return SourceInfo(kind=kind, place=printable(self.path), count=len(self), has_depth=True)
+        return SourceInfo(kind=kind, place=printable(self._path), count=len(self), has_depth=True)
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_opened": None}
@@ -155,9 +158,9 @@ class NyuDepthSource(Unannotated):
         if self._opened is None or self._opened[0] != os.getpid():
             h5py = extra_module("h5py", extra="mat", purpose="reading NYU-Depth-v2's MATLAB file")
             try:
-                self._opened = (os.getpid(), h5py.File(self.path, "r"))
+                self._opened = (os.getpid(), h5py.File(self._path, "r"))
             except OSError as error:
-                raise DataError(f"{printable(self.path)} is not a readable MATLAB v7.3 file: {error}") from error
+                raise DataError(f"{printable(self._path)} is not a readable MATLAB v7.3 file: {error}") from error
         return self._opened[1]
 
 

@@ -76,15 +76,25 @@ class Fetcher(Dataset[Batch | Crash]):
 
     def fetch(self, request: Request) -> Batch:
         if self.prepare is None and isinstance(self.source, BatchSource):
-            return self._annotated(request.indices, self.source.batch(request.indices))
+            names = tuple(self.source.name(int(index)) for index in request.indices)
+            return self._annotated(request.indices, names, self.source.batch(request.indices))
         failures: list[Failure] = []
         rows = [row for index in request.indices if (row := self._row(int(index), request.epoch, failures))]
         if rows:
             return replace(self._stacked(rows), unreadable=tuple(failures))
-        model = self._attempt(request.probe, request.epoch, failures) or self._substitute(
-            request.probe, request.epoch, failures
-        )
-        return replace(self._stacked([model]).first(0), unreadable=tuple(failures))
+        return replace(self._without_rows(request), unreadable=tuple(failures))
+
+    def _without_rows(self, request: Request) -> Batch:
+        """No rows, of the shapes that an item has; the unreadable ones met on the way belong to other batches."""
+        unused: list[Failure] = []
+        model = self._attempt(request.probe, request.epoch, unused)
+        try:
+            model = model or self._substitute(request.probe, request.epoch, unused)
+        except DataError:
+            if self.replaces:
+                raise
+            return without_rows(is_prepared=self.prepare is not None)
+        return self._stacked([model]).first(0)
 
     def _row(self, index: int, epoch: int, failures: list[Failure]) -> Row | None:
         row = self._attempt(index, epoch, failures)
@@ -109,10 +119,10 @@ class Fetcher(Dataset[Batch | Crash]):
         )
 
     def _stacked(self, rows: list[Row]) -> Batch:
-        names = [row.name for row in rows]
+        names = tuple(row.name for row in rows)
         views = tuple(stack_planes(arrays, names) for arrays in zip(*(row.arrays for row in rows), strict=True))
         indices = np.array([row.index for row in rows], dtype=np.int64)
-        batch = self._annotated(indices, views[0] if self.prepare is None else views)
+        batch = self._annotated(indices, names, views[0] if self.prepare is None else views)
         if not self.has_depth:
             return batch
         depths = [row.depth[:, :, None] for row in rows if row.depth is not None]
@@ -120,13 +130,22 @@ class Fetcher(Dataset[Batch | Crash]):
             raise DataError("some items have depth and others do not; a batch needs it of all")
         return replace(batch, depth=stack_planes(depths, names))
 
-    def _annotated(self, indices: Indices, images: torch.Tensor | tuple[torch.Tensor, ...]) -> Batch:
+    def _annotated(
+        self, indices: Indices, names: tuple[str, ...], images: torch.Tensor | tuple[torch.Tensor, ...]
+    ) -> Batch:
         return Batch(
             index=torch.from_numpy(indices.copy()),
             images=images,
+            names=names,
             label=None if self.labels is None else torch.from_numpy(self.labels[indices]),
             captions=tuple(self.source.captions(int(i)) for i in indices) if self.is_captioned else None,
         )
+
+
+def without_rows(*, is_prepared: bool) -> Batch:
+    """A batch in which nothing could be read, nor anything near it: no rows, of a shape that says nothing."""
+    images = torch.empty((0, 3, 1, 1), dtype=torch.uint8)
+    return Batch(index=torch.empty(0, dtype=torch.int64), images=(images,) if is_prepared else images)
 
 
 def prepared(image: LazyImage, prepare: Prepare | None, epoch: int, index: int) -> tuple[Pixels, ...]:

@@ -44,6 +44,12 @@ class FilesSource(Unannotated):
         relative = self.relative_path(index)
         return EncodedImage.from_file(self.root / relative, name=printable(relative), channels=self._channels)
 
+    def name(self, index: int) -> str:
+        return printable(self.relative_path(index))
+
+    def path(self, index: int) -> Path:
+        return Path(os.path.abspath(self.root / self.relative_path(index)))
+
     def captions(self, index: int) -> tuple[str, ...]:
         return () if self._captions is None else self._captions[index]
 

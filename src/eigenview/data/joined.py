@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +41,14 @@ class JoinedSource(Unannotated):
     def image(self, index: int) -> LazyImage:
         source, row = self._place(index)
         return source.image(row)
+
+    def name(self, index: int) -> str:
+        source, row = self._place(index)
+        return source.name(row)
+
+    def path(self, index: int) -> Path | None:
+        source, row = self._place(index)
+        return source.path(row)
 
     def captions(self, index: int) -> tuple[str, ...]:
         source, row = self._place(index)

@@ -12,7 +12,7 @@ from eigenview.data.batch import Batch
 from eigenview.data.failures import Failure
 from eigenview.data.fetch import Crash, Fetcher, Prepare, Request
 from eigenview.data.order import Plan, share_of
-from eigenview.data.position import Positioned
+from eigenview.data.position import Positioned, replaces_unreadable
 from eigenview.data.source import BatchSource, Source
 from eigenview.data.workers import results, start_workers, worker_count
 from eigenview.distributed import Group, rank, world_size
@@ -59,8 +59,7 @@ class Loader(Positioned):
         log: str | Path | None = None,
         group: Group = None,
     ) -> None:
-        if unreadable not in ("replace", "skip"):
-            raise SettingError(f"unreadable is 'replace' or 'skip'; got {unreadable!r}")
+        replaces = replaces_unreadable(unreadable)
         if not isinstance(source, Source):
             raise SettingError(f"a Loader needs a source with an index; got {type(source).__name__} (see StreamLoader)")
         self.plan = Plan(len(source), batch_size, seed, shuffle=shuffle, drop_last=drop_last)
@@ -74,7 +73,7 @@ class Loader(Positioned):
         super().__init__(log)
         blocked = getattr(source, "unreadable_folders", ())
         self._failures.note(Failure(folder, "the folder cannot be read") for folder in blocked)
-        self._fetcher = Fetcher(source, prepare=prepare, seed=seed, replaces=unreadable == "replace")
+        self._fetcher = Fetcher(source, prepare=prepare, seed=seed, replaces=replaces)
         self._requests = _Requests()
         self._machine: DataLoader[Batch | Crash] | None = None
         self._resume_at: int | None = None

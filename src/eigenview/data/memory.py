@@ -29,7 +29,7 @@ class DecodedSource(Subset):
         self._images, self._is_resized = images, is_resized
 
     def image(self, index: int) -> PixelImage:
-        return PixelImage(self._images[index].transpose(1, 2, 0), name=f"item {self.indices[index]}")
+        return PixelImage(self._images[index].transpose(1, 2, 0), name=self.name(index))
 
     def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(self._images[indices])

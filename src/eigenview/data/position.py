@@ -8,6 +8,12 @@ from eigenview.data.failures import FailureLog
 from eigenview.errors import SettingError
 
 
+def replaces_unreadable(unreadable: str) -> bool:
+    if unreadable not in ("replace", "skip"):
+        raise SettingError(f"unreadable is 'replace' or 'skip'; got {unreadable!r}")
+    return unreadable == "replace"
+
+
 class Positioned:
     """Epoch ``epoch``, of which ``_step`` batches have been handed out."""
 

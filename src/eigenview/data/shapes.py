@@ -45,7 +45,10 @@ class ShapesSource(Unannotated):
 
     def image(self, index: int) -> PixelImage:
         drawn = draw_shapes(np.array([index]), self._size, self._seed)[0]
-        return PixelImage(drawn.transpose(1, 2, 0), name=f"shapes[{index}]")
+        return PixelImage(drawn.transpose(1, 2, 0), name=self.name(index))
+
+    def name(self, index: int) -> str:
+        return f"shapes[{index}]"
 
     def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(draw_shapes(indices, self._size, self._seed))

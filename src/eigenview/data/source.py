@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
-from eigenview.data.decode import LazyImage
+from eigenview.data.decode import LazyImage, UnreadableImage
 from eigenview.errors import DataError
 
 Labels = npt.NDArray[np.int64]
@@ -41,7 +42,10 @@ class SourceInfo:
 
 @runtime_checkable
 class Source(Protocol):
-    """Items 0 … len−1, in an order that never changes. ``label`` and ``depth`` are None where there is none."""
+    """Items 0 … len−1, in an order that never changes. ``label`` and ``depth`` are None where there is none.
+
+    A source of one's own inherits :class:`Unannotated` and needs ``__len__``, ``image`` and ``describe``.
+    """
 
     @property
     def labels(self) -> Labels | None:
@@ -54,6 +58,14 @@ class Source(Protocol):
     def __len__(self) -> int: ...
 
     def image(self, index: int) -> LazyImage: ...
+
+    def name(self, index: int) -> str:
+        """What the item is called, ``image(index).name``, without opening it where that is not needed."""
+        ...
+
+    def path(self, index: int) -> Path | None:
+        """The absolute path of the item's file; None where it has none of its own."""
+        ...
 
     def label(self, index: int) -> int | None: ...
 
@@ -108,7 +120,7 @@ class StreamSource(Protocol):
 
 
 class Unannotated:
-    """No labels, captions or depth: what a source inherits, and sets or overrides where it has them."""
+    """No labels, captions, depth or files: what a source inherits, and sets or overrides where it has them."""
 
     _labels: Labels | None = None
     _classes: tuple[str, ...] | None = None
@@ -120,6 +132,18 @@ class Unannotated:
     @property
     def classes(self) -> tuple[str, ...] | None:
         return self._classes
+
+    def image(self, index: int) -> LazyImage:
+        raise NotImplementedError(f"{type(self).__name__} must say what image {index} is")
+
+    def name(self, index: int) -> str:
+        try:
+            return self.image(index).name
+        except UnreadableImage as error:
+            return error.name
+
+    def path(self, index: int) -> Path | None:
+        return None
 
     def label(self, index: int) -> int | None:
         labels = self.labels
@@ -157,6 +181,12 @@ class Subset(Unannotated):
 
     def image(self, index: int) -> LazyImage:
         return self._source.image(int(self.indices[index]))
+
+    def name(self, index: int) -> str:
+        return self._source.name(int(self.indices[index]))
+
+    def path(self, index: int) -> Path | None:
+        return self._source.path(int(self.indices[index]))
 
     def captions(self, index: int) -> tuple[str, ...]:
         return self._source.captions(int(self.indices[index]))

@@ -14,9 +14,9 @@ from torch.utils.data import IterableDataset, get_worker_info
 from eigenview.data.batch import Batch, stack_planes
 from eigenview.data.decode import UnreadableImage
 from eigenview.data.failures import Failure
-from eigenview.data.fetch import Crash, Prepare, PrepareFailed, Row, label_tensor, prepared
+from eigenview.data.fetch import Crash, Prepare, PrepareFailed, Row, label_tensor, prepared, without_rows
 from eigenview.data.order import share_of
-from eigenview.data.position import Positioned
+from eigenview.data.position import Positioned, replaces_unreadable
 from eigenview.data.source import Item, Share, StreamSource
 from eigenview.data.workers import results, start_workers, worker_count
 from eigenview.distributed import Group, rank, world_size
@@ -58,6 +58,7 @@ class Reading:
     world: int
     shuffle: bool
     drop_last: bool
+    replaces: bool
     repeats: bool
     passed_over: int  # batches already drawn before a resume
 
@@ -68,7 +69,8 @@ class StreamLoader(Positioned):
     The order depends on (seed, epoch) and on the number of readers (workers × processes), which a resume must keep;
     it replays the reading, but not the decoding. With ``steps_per_epoch`` every process gets that many batches,
     reading its share again if need be: several processes need it, since their shares may differ in length. Without
-    it an epoch is one pass. Unreadable images are replaced by another one of their batch, and logged.
+    it an epoch is one pass. Unreadable images are logged; ``unreadable="replace"`` puts another one of their batch in
+    the place, ``"skip"`` leaves the row out, for passes that must meet each item at most once.
     """
 
     def __init__(
@@ -82,6 +84,7 @@ class StreamLoader(Positioned):
         shuffle: bool = True,
         drop_last: bool = True,
         steps_per_epoch: int | None = None,
+        unreadable: str = "replace",
         log: str | Path | None = None,
         group: Group = None,
     ) -> None:
@@ -95,6 +98,7 @@ class StreamLoader(Positioned):
             raise SettingError("several processes need steps_per_epoch: their shares of a stream may differ in length")
         if steps_per_epoch is not None and steps_per_epoch < 1:
             raise SettingError(f"steps_per_epoch must be at least 1; got {steps_per_epoch}")
+        self._replaces = replaces_unreadable(unreadable)
         self._source, self._prepare = source, prepare
         self.batch_size, self.seed, self.steps_per_epoch = batch_size, seed, steps_per_epoch
         self._shuffle, self._drop_last = shuffle, drop_last
@@ -155,6 +159,7 @@ class StreamLoader(Positioned):
                 world=self._world,
                 shuffle=self._shuffle,
                 drop_last=self._drop_last,
+                replaces=self._replaces,
                 repeats=self.steps_per_epoch is not None,
                 passed_over=passed_over,
             )
@@ -203,20 +208,24 @@ class _Reader(IterableDataset[Batch | Nothing | Crash]):
 
 
 def _assembled(drawn: list[Item | Exception], reading: Reading) -> Batch | Nothing:
-    """The readable items of a batch; each unreadable one is replaced by the next readable one after it."""
+    """The readable items of a batch; each unreadable one is replaced by the next readable one after it, or left out."""
     failures: list[Failure] = []
     rows = [_row(item, reading, failures) for item in drawn]
     readable = [place for place, row in enumerate(rows) if row is not None]
     if not readable:
-        return Nothing(tuple(failures))
-    chosen = [next((place for place in readable if place >= wanted), readable[0]) for wanted in range(len(rows))]
+        empty = without_rows(is_prepared=reading.prepare is not None)
+        return Nothing(tuple(failures)) if reading.replaces else replace(empty, unreadable=tuple(failures))
+    chosen = readable
+    if reading.replaces:
+        chosen = [next((place for place in readable if place >= wanted), readable[0]) for wanted in range(len(rows))]
     kept = [(rows[place], drawn[place]) for place in chosen]
     filled = [(row, item) for row, item in kept if row is not None and isinstance(item, Item)]
-    names = [row.name for row, _ in filled]
+    names = tuple(row.name for row, _ in filled)
     views = tuple(stack_planes(arrays, names) for arrays in zip(*(row.arrays for row, _ in filled), strict=True))
     batch = Batch(
         index=torch.tensor([row.index for row, _ in filled]),
         images=views[0] if reading.prepare is None else views,
+        names=names,
         label=label_tensor([item.label for _, item in filled]),
         captions=tuple(item.captions for _, item in filled) if any(item.captions for _, item in filled) else None,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -62,8 +63,15 @@ class TableSource(Unannotated):
         return len(self._rows)
 
     def image(self, index: int) -> EncodedImage:
-        name = self._rows.name(index)
+        name = self.name(index)
         return EncodedImage(self._encoded(index, self._image, name), name=name, channels=self._channels)
+
+    def name(self, index: int) -> str:
+        return self._rows.name(index)
+
+    def path(self, index: int) -> Path | None:
+        data, path = self._stored(index, self._image)
+        return Path(os.path.abspath(self._rows.file_of(index).parent / path)) if path and not data else None
 
     def captions(self, index: int) -> tuple[str, ...]:
         return () if self._captions is None else as_captions(self._rows.value(index, self._captions))
@@ -86,11 +94,14 @@ class TableSource(Unannotated):
             has_depth=self._depth is not None,
         )
 
-    def _encoded(self, index: int, column: str, name: str) -> bytes:
+    def _stored(self, index: int, column: str) -> tuple[bytes | None, str | None]:
+        """The encoded image and the path that a row holds: one of them, both, or neither."""
         value = self._rows.value(index, column)
         data, path = (value.get("bytes"), value.get("path")) if isinstance(value, dict) else (value, None)
-        if isinstance(data, str):
-            data, path = None, data
+        return (None, data) if isinstance(data, str) else (data, path)
+
+    def _encoded(self, index: int, column: str, name: str) -> bytes:
+        data, path = self._stored(index, column)
         if data:
             return bytes(data)
         if not path:
