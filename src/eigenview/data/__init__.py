@@ -13,7 +13,8 @@ from eigenview.data.folder import FolderSource
 from eigenview.data.joined import JoinedSource, joined
 from eigenview.data.listing import ListSource
 from eigenview.data.loader import Loader, LoaderState
-from eigenview.data.memory import DecodedSource, decoded
+from eigenview.data.memory import DecodedSource, decoded, kept_if_small
+from eigenview.data.opened import open_images
 from eigenview.data.resize import Resize
 from eigenview.data.shapes import ShapesSource
 from eigenview.data.shards import ShardSource
@@ -54,6 +55,8 @@ __all__ = [
     "download",
     "fetch",
     "joined",
+    "kept_if_small",
+    "open_images",
     "open_source",
     "stl10_folds",
     "subset",

@@ -17,6 +17,10 @@ from eigenview.errors import DataError
 Planes = npt.NDArray[np.float32]  # (height, width, channels)
 
 
+class MixedSizesError(DataError):
+    """Images of several shapes where one was needed."""
+
+
 @dataclass(frozen=True)
 class Batch:
     """n items. ``images`` is uint8 (n, c, h, w), or a tuple of them, one per view, where the loader prepares views.
@@ -69,7 +73,7 @@ def stack_planes(arrays: Sequence[Pixels | Planes], names: Sequence[str]) -> Ten
     stacked = np.empty((len(arrays), shape[2], shape[0], shape[1]), dtype=arrays[0].dtype)
     for row, (array, name) in enumerate(zip(arrays, names, strict=True)):
         if array.shape != shape:
-            raise DataError(
+            raise MixedSizesError(
                 f"images of one batch need one shape; {names[0]} has {shape}, {name} has {array.shape}: "
                 "give the loader prepare=Resize(size), or views that crop"
             )

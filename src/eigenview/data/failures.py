@@ -16,13 +16,25 @@ class Failure:
     reason: str
 
 
+def known_failures(source: object) -> tuple[Failure, ...]:
+    """What a source could not use when it was opened: folders without entry, images left out as it was decoded."""
+    folders = tuple(Failure(name, "the folder cannot be read") for name in getattr(source, "unreadable_folders", ()))
+    return (*folders, *getattr(source, "unreadable", ()))
+
+
 class FailureLog:
-    """Each failing item once, in memory and, one JSON line each, in a file that several processes may share."""
+    """Each failing item once, in memory and, one JSON line each, in a file that several processes may share.
+
+    What the file names already, from an earlier pass or before a resume, is not written again.
+    """
 
     def __init__(self, path: str | Path | None) -> None:
         self.path = None if path is None else Path(path)
+        self._written: set[str] = set()
         if self.path is not None:  # better a complaint now than in the middle of an epoch
             self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.is_file():
+                self._written.update(self.path.read_text(encoding="utf-8", errors="replace").split("\n"))
         self.reasons: dict[str, str] = {}
 
     def note(self, failures: Iterable[Failure]) -> None:
@@ -30,6 +42,7 @@ class FailureLog:
             if failure.name in self.reasons:
                 continue
             self.reasons[failure.name] = failure.reason
-            if self.path is not None:
+            line = json.dumps(asdict(failure), ensure_ascii=False)
+            if self.path is not None and line not in self._written:
                 with self.path.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(asdict(failure), ensure_ascii=False) + "\n")
+                    file.write(line + "\n")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from eigenview.data.decode import LazyImage
+from eigenview.data.failures import known_failures
 from eigenview.data.source import NO_LABEL, BatchSource, Depth, Labels, Source, SourceInfo, Unannotated
 from eigenview.errors import DataError
 
@@ -30,6 +31,7 @@ class JoinedSource(Unannotated):
                 f"sources can be joined when their classes are the same; got {' and '.join(map(str, named))}"
             )
         self._sources = list(sources)
+        self.unreadable = tuple(failure for source in sources for failure in known_failures(source))
         self._starts = np.concatenate([[0], np.cumsum([len(source) for source in sources], dtype=np.int64)])
         self._classes = named.pop() if named else None
         if any(source.labels is not None for source in sources):
@@ -68,6 +70,7 @@ class JoinedSource(Unannotated):
             is_labelled=self._labels is not None,
             is_captioned=any(part.is_captioned for part in parts),
             has_depth=all(part.has_depth for part in parts),
+            unreadable=sum(part.unreadable for part in parts),
         )
 
     def _place(self, index: int) -> tuple[Source, int]:

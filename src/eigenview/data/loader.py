@@ -9,7 +9,7 @@ from pathlib import Path
 from torch.utils.data import DataLoader
 
 from eigenview.data.batch import Batch
-from eigenview.data.failures import Failure
+from eigenview.data.failures import known_failures
 from eigenview.data.fetch import Crash, Fetcher, Prepare, Request
 from eigenview.data.order import Plan, share_of
 from eigenview.data.position import Positioned, replaces_unreadable
@@ -71,8 +71,7 @@ class Loader(Positioned):
         decodes = prepare is not None or not isinstance(source, BatchSource)
         self.workers = worker_count(workers, processes=self._world) if decodes or workers != "auto" else 0
         super().__init__(log)
-        blocked = getattr(source, "unreadable_folders", ())
-        self._failures.note(Failure(folder, "the folder cannot be read") for folder in blocked)
+        self._failures.note(known_failures(source))
         self._fetcher = Fetcher(source, prepare=prepare, seed=seed, replaces=replaces)
         self._requests = _Requests()
         self._machine: DataLoader[Batch | Crash] | None = None

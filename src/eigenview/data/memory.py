@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,24 +11,38 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eigenview.data.decode import PixelImage
+from eigenview.data.batch import MixedSizesError
+from eigenview.data.decode import PixelImage, UnreadableImage
+from eigenview.data.failures import Failure, known_failures
 from eigenview.data.loader import Loader
 from eigenview.data.resize import Resize
-from eigenview.data.source import Depth, Source, Subset
+from eigenview.data.source import BatchSource, Depth, Source, SourceInfo, Subset
 from eigenview.errors import DataError
 from eigenview.progress import progress_bar
 
 ROWS = 256  # decoded at a time
+SMALL_SIDE = 96  # pixels up to which images are kept decoded
+IN_MEMORY = 4 << 30  # bytes of pixels that may be kept
 
 
 class DecodedSource(Subset):
-    """The readable images of a source, as an array (n, channels, height, width); what else is known stays with them."""
+    """The readable images of a source, as an array (n, channels, height, width); what else is known stays with them.
+
+    ``unreadable`` names the images that were left out.
+    """
 
     def __init__(
-        self, source: Source, indices: npt.ArrayLike, images: npt.NDArray[np.uint8], *, is_resized: bool
+        self,
+        source: Source,
+        indices: npt.ArrayLike,
+        images: npt.NDArray[np.uint8],
+        *,
+        is_resized: bool,
+        unreadable: Sequence[Failure] = (),
     ) -> None:
         super().__init__(source, indices)
         self._images, self._is_resized = images, is_resized
+        self.unreadable = (*known_failures(source), *unreadable)
 
     def image(self, index: int) -> PixelImage:
         return PixelImage(self._images[index].transpose(1, 2, 0), name=self.name(index))
@@ -38,6 +54,10 @@ class DecodedSource(Subset):
         if self._is_resized:
             raise DataError("the images were resized and their depth was not: decode them without size")
         return super().depth(index)
+
+    def describe(self) -> SourceInfo:
+        whole = self._source.describe()
+        return replace(whole, count=len(self), unreadable=whole.unreadable + len(self._source) - len(self))
 
 
 def decoded(
@@ -67,18 +87,53 @@ def decoded(
     )
     images: npt.NDArray[np.uint8] | None = None
     kept: list[npt.NDArray[np.int64]] = []
+    failures: list[Failure] = []
     filled = 0
     with progress_bar("decoding", total=len(source), shown=shows_progress) as advance:
         for batch in loader:
+            advance(ROWS)
+            failures.extend(batch.unreadable)
+            if len(batch) == 0:
+                continue
             view = batch.views[0].numpy()
             if images is None:
                 images = np.empty((len(source), *view.shape[1:]), dtype=np.uint8)
             if view.shape[1:] != images.shape[1:]:
-                raise DataError(f"images of two sizes, {images.shape[2:]} and {view.shape[2:]}: decode them with size=")
+                sizes = f"{images.shape[2:]} and {view.shape[2:]}"
+                raise MixedSizesError(f"images of two sizes, {sizes}: decode them with size=")
             images[filled : filled + len(view)] = view
             filled += len(view)
             kept.append(batch.index.numpy())
-            advance(ROWS)
-    if images is None or filled == 0:
-        raise DataError("none of the images can be read")
-    return DecodedSource(source, np.concatenate(kept), images[:filled], is_resized=size is not None)
+    if images is None:
+        raise DataError("none of the images can be read; `eigenview data check` says why")
+    indices = np.concatenate(kept)
+    return DecodedSource(source, indices, images[:filled], is_resized=size is not None, unreadable=failures)
+
+
+def kept_if_small(
+    source: Source, *, workers: int | str = "auto", log: str | Path | None = None, shows_progress: bool = True
+) -> Source:
+    """The source with its images decoded once and for all, if all are small and of one size; otherwise itself.
+
+    Sizes are met as the images are decoded, so it costs one pass where it pays, and where a second size appears none
+    beyond that. What cannot be read on the way is written to ``log``, and named by the source that is returned.
+    """
+    if isinstance(source, BatchSource):
+        return source
+    width, height = _first_size(source)
+    if max(width, height) > SMALL_SIDE or 3 * width * height * len(source) > IN_MEMORY:
+        return source
+    try:
+        return decoded(source, workers=workers, log=log, shows_progress=shows_progress)
+    except MixedSizesError:
+        return source
+
+
+def _first_size(source: Source) -> tuple[int, int]:
+    """(width, height) of the first image that can be opened."""
+    for index in range(len(source)):
+        try:
+            return source.image(index).size
+        except UnreadableImage:
+            continue
+    raise DataError("none of the images can be read; `eigenview data check` says why")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -32,9 +32,11 @@ class SourceInfo:
     is_labelled: bool = False
     is_captioned: bool = False
     has_depth: bool = False
+    unreadable: int = 0  # images left out of the count because they cannot be read, as far as known
 
     def __str__(self) -> str:
         count = "a stream of images" if self.count is None else f"{self.count:,} images"
+        count += f" ({self.unreadable:,} unreadable ones left out)" if self.unreadable else ""
         more = [f"{len(self.classes)} classes" if self.classes else "labels"] if self.is_labelled else []
         more += ["captions"] * self.is_captioned + ["depth"] * self.has_depth
         return f"{self.kind} {self.place}: {', '.join([count, *more])}"
@@ -196,15 +198,7 @@ class Subset(Unannotated):
 
     def describe(self) -> SourceInfo:
         whole = self._source.describe()
-        return SourceInfo(
-            kind=whole.kind,
-            place=f"{whole.place} (a part)",
-            count=len(self),
-            classes=whole.classes,
-            is_labelled=whole.is_labelled,
-            is_captioned=whole.is_captioned,
-            has_depth=whole.has_depth,
-        )
+        return replace(whole, place=f"{whole.place} (a part)", count=len(self))
 
 
 class BatchSubset(Subset):
