@@ -5,16 +5,16 @@ from __future__ import annotations
 from eigenview.data.arrays import ArraySource
 from eigenview.data.batch import Batch
 from eigenview.data.binary import stl10_folds
-from eigenview.data.check import CheckReport, check
+from eigenview.data.checking import CheckReport, check
 from eigenview.data.decode import EncodedImage, LazyImage, PixelImage, UnreadableImage
-from eigenview.data.download import download, fetch
 from eigenview.data.failures import Failure
 from eigenview.data.folder import FolderSource
-from eigenview.data.joined import JoinedSource, joined
+from eigenview.data.joining import JoinedSource, joined
 from eigenview.data.listing import ListSource
 from eigenview.data.loader import Loader, LoaderState
 from eigenview.data.memory import DecodedSource, decoded, kept_if_small
 from eigenview.data.opened import open_images
+from eigenview.data.published import download, fetch
 from eigenview.data.resize import Resize
 from eigenview.data.shapes import ShapesSource
 from eigenview.data.shards import ShardSource

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from torch.utils.data import DataLoader
 
+from eigenview.data.assembly import Crash, Fetcher, Prepare, Request
 from eigenview.data.batch import Batch
 from eigenview.data.failures import known_failures
-from eigenview.data.fetch import Crash, Fetcher, Prepare, Request
 from eigenview.data.order import Plan, share_of
 from eigenview.data.position import Positioned, replaces_unreadable
 from eigenview.data.source import BatchSource, Source

@@ -12,7 +12,7 @@ from eigenview.data.arrays import ArraySource
 from eigenview.data.binary import NyuDepthSource, cifar, fashion_mnist, missing, require_split, stl10
 from eigenview.data.files import FilesSource
 from eigenview.data.folder import FolderSource
-from eigenview.data.joined import joined
+from eigenview.data.joining import joined
 from eigenview.data.shapes import ShapesSource
 from eigenview.data.source import Source
 from eigenview.errors import DataError

@@ -11,10 +11,10 @@ import numpy as np
 import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
+from eigenview.data.assembly import Crash, Prepare, PrepareFailed, Row, label_tensor, prepared, without_rows
 from eigenview.data.batch import Batch, stack_planes
 from eigenview.data.decode import UnreadableImage
 from eigenview.data.failures import Failure
-from eigenview.data.fetch import Crash, Prepare, PrepareFailed, Row, label_tensor, prepared, without_rows
 from eigenview.data.order import share_of
 from eigenview.data.position import Positioned, replaces_unreadable
 from eigenview.data.source import Item, Share, StreamSource

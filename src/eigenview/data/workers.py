@@ -11,7 +11,7 @@ from typing import TypeVar
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from eigenview.data.fetch import Crash
+from eigenview.data.assembly import Crash
 from eigenview.errors import DataError, EigenviewError, SettingError
 
 MOST_WORKERS = 16

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from torch.utils.data import Dataset
 
+from eigenview.data.assembly import Crash
 from eigenview.data.decode import LazyImage, UnreadableImage
 from eigenview.data.failures import Failure
-from eigenview.data.fetch import Crash
 from eigenview.data.source import Item, Share, Source, SourceInfo, StreamSource
 from eigenview.data.spec import open_source
 from eigenview.data.workers import results, start_workers, worker_count
