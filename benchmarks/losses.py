@@ -22,22 +22,31 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize
 
 import eigenview
-from eigenview import Cauchy, Cosine, Exponential, Gaussian, Kernel, Laplacian, StudentT, concat
+from eigenview import (
+    CauchyKernel,
+    CosineKernel,
+    ExponentialKernel,
+    GaussianKernel,
+    Kernel,
+    LaplacianKernel,
+    StudentTKernel,
+    concatenated,
+)
 
 WIDTH, TEMPERATURE = 128, 0.1
 ELEMENTARY: dict[str, Kernel] = {
-    "Cosine": Cosine(0.1),
-    "Gaussian": Gaussian(0.1),
-    "Laplacian": Laplacian(0.1),
-    "Exponential, gamma 0.5": Exponential(0.5, 0.1),
-    "Exponential, gamma 0.7": Exponential(0.7, 0.1),
-    "Cauchy": Cauchy(0.5),
-    "Student t, 3 degrees": StudentT(3.0, 0.5),
+    "Cosine": CosineKernel(0.1),
+    "Gaussian": GaussianKernel(0.1),
+    "Laplacian": LaplacianKernel(0.1),
+    "Exponential, gamma 0.5": ExponentialKernel(0.5, 0.1),
+    "Exponential, gamma 0.7": ExponentialKernel(0.7, 0.1),
+    "Cauchy": CauchyKernel(0.5),
+    "Student t, 3 degrees": StudentTKernel(3.0, 0.5),
 }
 SUMS: dict[str, tuple[int, Kernel]] = {
-    "Gaussian + Laplacian": (2, Gaussian(0.1) + Laplacian(0.1)),
-    "concat(Gaussian, Laplacian)": (2, concat(Gaussian(0.1), Laplacian(0.1))),
-    "Gaussian + Laplacian + Cauchy": (3, Gaussian(0.1) + Laplacian(0.1) + Cauchy(0.5)),
+    "Gaussian + Laplacian": (2, GaussianKernel(0.1) + LaplacianKernel(0.1)),
+    "concat(Gaussian, Laplacian)": (2, concatenated(GaussianKernel(0.1), LaplacianKernel(0.1))),
+    "Gaussian + Laplacian + Cauchy": (3, GaussianKernel(0.1) + LaplacianKernel(0.1) + CauchyKernel(0.5)),
 }
 Loss = Callable[[Tensor, Tensor], Tensor]
 

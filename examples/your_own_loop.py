@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from torch import nn
 
-from eigenview import Gaussian, Laplacian, alignment, kernel_info_nce, uniformity
+from eigenview import GaussianKernel, LaplacianKernel, alignment, kernel_info_nce, uniformity
 
 
 def random_view(images: torch.Tensor) -> torch.Tensor:
@@ -32,7 +32,7 @@ train, test, train_labels, test_labels = train_test_split(images, digits.target,
 convolution = lambda a, b, stride: (nn.Conv2d(a, b, 3, stride, 1), nn.BatchNorm2d(b), nn.ReLU())  # noqa: E731
 encoder = nn.Sequential(*convolution(1, 32, 1), *convolution(32, 64, 2), *convolution(64, 64, 1), nn.Flatten())
 head = nn.Sequential(nn.Linear(1024, 256), nn.BatchNorm1d(256), nn.ReLU(), nn.Linear(256, 64))
-kernel = Gaussian(temperature=0.2) + Laplacian(temperature=0.5)  # any similarity you like
+kernel = GaussianKernel(temperature=0.2) + LaplacianKernel(temperature=0.5)  # any similarity you like
 optimizer = torch.optim.AdamW([*encoder.parameters(), *head.parameters()])
 epochs, batch_size = (2 if "--quick" in sys.argv else 100), 256
 schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=epochs * (len(train) // batch_size))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenview import Gaussian, Laplacian, info_nce, kernel_info_nce, sinkhorn
+from eigenview import GaussianKernel, LaplacianKernel, info_nce, kernel_info_nce, sinkhorn
 from eigenview.training import Run, read_config, train
 from tests.training.runs import settings
 
@@ -15,7 +15,9 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("loss", [info_nce, lambda a, b: kernel_info_nce(a, b, kernel=Gaussian(0.2) + Laplacian(0.5))])
+@pytest.mark.parametrize(
+    "loss", [info_nce, lambda a, b: kernel_info_nce(a, b, kernel=GaussianKernel(0.2) + LaplacianKernel(0.5))]
+)
 def test_a_loss_on_the_device_equals_the_one_on_the_cpu(loss):
     torch.manual_seed(0)
     rows = torch.randn(2, 3000, 64, dtype=torch.float64)

@@ -12,7 +12,14 @@ import torch
 from eigenview import losses
 from eigenview.errors import EigenviewError
 from eigenview.graph.coupling import Coupling
-from eigenview.graph.kernels import Cosine, Exponential, Gaussian, InnerProduct, Laplacian, concat
+from eigenview.graph.kernels import (
+    CosineKernel,
+    ExponentialKernel,
+    GaussianKernel,
+    InnerProductKernel,
+    LaplacianKernel,
+    concatenated,
+)
 from eigenview.graph.targets import crops, from_graph, from_labels
 from tests.processes import run_processes
 
@@ -45,17 +52,17 @@ def compute(name: str, a, b, c, scores, codes, where: slice, group, temperature)
     """One objective on this process's rows; ``where`` says which of the global rows they are."""
     options = {"group": group}
     kernels = {
-        "gaussian": Gaussian(temperature),
-        "laplacian": Laplacian(temperature),
-        "sum": Gaussian(temperature) + 0.4 * Laplacian(temperature),
-        "concat": concat(Gaussian(temperature), Exponential(0.5, temperature)),
+        "gaussian": GaussianKernel(temperature),
+        "laplacian": LaplacianKernel(temperature),
+        "sum": GaussianKernel(temperature) + 0.4 * LaplacianKernel(temperature),
+        "concat": concatenated(GaussianKernel(temperature), ExponentialKernel(0.5, temperature)),
     }
     kind, _, choice = name.partition(":")
     if kind == "kernel":
         return losses.kernel_info_nce(a, b, c, kernel=kernels[choice], **options)
     if kind == "prior":
         target = crops(len(a), 2, offset=where.start, as_indicators=True)
-        return Coupling(Laplacian(temperature), prior=choice)(torch.cat([a, b]), target=target, **options)
+        return Coupling(LaplacianKernel(temperature), prior=choice)(torch.cat([a, b]), target=target, **options)
     if kind == "walk":
         return losses.random_walk_laplacian(a, b, form=choice, temperature=temperature, **options)
     if kind == "moco":
@@ -83,7 +90,7 @@ def compute(name: str, a, b, c, scores, codes, where: slice, group, temperature)
         "supervised": lambda: losses.supervised_contrastive(
             a, b, labels=LABELS[where], temperature=temperature, **options
         ),
-        "supervised, many": lambda: Coupling(Laplacian(temperature))(
+        "supervised, many": lambda: Coupling(LaplacianKernel(temperature))(
             a.repeat(9, 1) + torch.arange(9.0).repeat_interleave(len(a))[:, None] * b.repeat(9, 1),
             target=from_labels((LABELS % 2)[where].repeat(9)),
             **options,
@@ -99,8 +106,8 @@ def compute(name: str, a, b, c, scores, codes, where: slice, group, temperature)
             a, b, temperature=temperature, image_ids=IMAGE_IDS[where], text_ids=TEXT_IDS[where], **options
         ),
         "siglip": lambda: losses.siglip(a, b, temperature=temperature, bias=-temperature, **options),
-        "given graph": lambda: Coupling(InnerProduct(temperature))(a, target=from_graph(GRAPH[where]), **options),
-        "sparse graph": lambda: Coupling(Cosine(temperature), reduction="sum")(
+        "given graph": lambda: Coupling(InnerProductKernel(temperature))(a, target=from_graph(GRAPH[where]), **options),
+        "sparse graph": lambda: Coupling(CosineKernel(temperature), reduction="sum")(
             a, target=from_graph(GRAPH[where].to_sparse_coo()), **options
         ),
     }[kind]()
@@ -185,7 +192,7 @@ def spoiled(rows: torch.Tensor, group) -> dict:
     """Calls with something wrong in them, for one process alone to make."""
     nan = rows.clone().index_fill_(0, torch.tensor([1]), torch.nan)
     codes, labels = rows.softmax(1), torch.zeros(3, dtype=torch.long)
-    walk = Coupling(Cosine(0.1))
+    walk = Coupling(CosineKernel(0.1))
     return {
         "NaN": lambda: losses.info_nce(nan, rows, group=group),
         "another width": lambda: losses.info_nce(rows[:, :3], rows[:, :3], group=group),
@@ -225,7 +232,7 @@ def sound(rows: torch.Tensor, group) -> dict:
         "codes": swav,
         "codes' shape": swav,
         "clusters": lambda: losses.cluster_assignment([rows], labels, group=group),
-        "graph": lambda: Coupling(Cosine(0.1))(rows, target=from_graph(torch.ones(3, 6)), group=group),
+        "graph": lambda: Coupling(CosineKernel(0.1))(rows, target=from_graph(torch.ones(3, 6)), group=group),
     }
 
 

@@ -8,7 +8,15 @@ import torch
 from eigenview.errors import DataError, EigenviewError, SettingError, ShapeError
 from eigenview.graph import kernels
 from eigenview.graph.coupling import Coupling
-from eigenview.graph.kernels import Cauchy, Cosine, Gaussian, InnerProduct, Laplacian, learnable
+from eigenview.graph.kernel_text import read_kernel
+from eigenview.graph.kernels import (
+    CauchyKernel,
+    CosineKernel,
+    GaussianKernel,
+    InnerProductKernel,
+    LaplacianKernel,
+    learnable,
+)
 from eigenview.graph.targets import SameItem, from_captions, from_graph, from_labels, two_views
 from tests import oracle
 
@@ -47,7 +55,7 @@ def test_streamed_equals_loops_for_every_kernel_and_prior(name, prior, divergenc
     )
     for block_size in (2, 3, 8, None):  # divides 8, does not, exactly, larger
         spec = Coupling(
-            eval(written, vars(kernels)),
+            read_kernel(written),
             prior=prior,
             divergence=divergence,
             normalize=normalize,
@@ -73,7 +81,7 @@ def test_two_sides_and_extra_candidates_equal_loops(name, prior, divergence):
         reduction="sum",
     )
     spec = Coupling(
-        eval(written, vars(kernels)), prior=prior, divergence=divergence, partition="all", reduction="sum", block_size=2
+        read_kernel(written), prior=prior, divergence=divergence, partition="all", reduction="sum", block_size=2
     )
     ours = spec(
         x,
@@ -87,12 +95,12 @@ def test_two_sides_and_extra_candidates_equal_loops(name, prior, divergence):
 
 
 @pytest.mark.parametrize("partition", ["others", "all", "negatives", "same_view", "extra", "positives_and_extra"])
-@pytest.mark.parametrize("kernel", [Cosine(0.3), Cauchy(0.5)], ids=repr)
+@pytest.mark.parametrize("kernel", [CosineKernel(0.3), CauchyKernel(0.5)], ids=repr)
 def test_every_partition_set_equals_loops(partition, kernel):
     z, queue = embeddings(8, seed=4), embeddings(5, seed=5)
     formulas = {
-        Cosine(0.3): lambda x, y: (x * y).sum() / 0.3,
-        Cauchy(0.5): lambda x, y: -(1 + (x - y).square().sum() / 0.5).log(),
+        CosineKernel(0.3): lambda x, y: (x * y).sum() / 0.3,
+        CauchyKernel(0.5): lambda x, y: -(1 + (x - y).square().sum() / 0.5).log(),
     }
     ids, views = [0, 1, 2, 3] * 2, [0] * 4 + [1] * 4
     inside = torch.zeros(8, 13, dtype=torch.bool)
@@ -121,7 +129,7 @@ def test_every_partition_set_equals_loops(partition, kernel):
 def test_many_positives_found_block_by_block_equal_listed_ones(prior, divergence, monkeypatch):
     z = embeddings(11, seed=6)
     labels = torch.tensor([2, 0, 2, 1, 0, 2, 2, 1, 0, 5, 2])  # class 5 has no second member
-    spec = Coupling(Laplacian(0.5), prior=prior, divergence=divergence, reduction="sum", block_size=4)
+    spec = Coupling(LaplacianKernel(0.5), prior=prior, divergence=divergence, reduction="sum", block_size=4)
     target = from_labels(labels, as_indicators=divergence != "cross_entropy" or prior == "bernoulli")
     listed = spec(z, target=target)
     monkeypatch.setattr("eigenview.graph.targets.EDGES_PER_ANCHOR", 0)
@@ -137,7 +145,7 @@ def test_supervised_target_equals_loops():
         oracle.all_but_self(7),
         prior="out_degree",
     )
-    assert_same(Coupling(Cosine(0.2))(z, target=from_labels(torch.tensor(labels))), expected, [z])
+    assert_same(Coupling(CosineKernel(0.2))(z, target=from_labels(torch.tensor(labels))), expected, [z])
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
@@ -155,7 +163,9 @@ def test_a_given_graph_equals_loops(form, prior, divergence):
         divergence=divergence,
         reduction="sum",
     )
-    spec = Coupling(Gaussian(0.3), prior=prior, divergence=divergence, normalize=False, reduction="sum", block_size=4)
+    spec = Coupling(
+        GaussianKernel(0.3), prior=prior, divergence=divergence, normalize=False, reduction="sum", block_size=4
+    )
     given = weights if form == "dense" else weights.to_sparse_coo()
     if form == "dense" and divergence != "cross_entropy":  # its n × n positives would have to be listed
         with pytest.raises(SettingError, match="give the graph as a sparse tensor"):
@@ -164,14 +174,14 @@ def test_a_given_graph_equals_loops(form, prior, divergence):
     assert_same(spec(z, target=from_graph(given)), expected, [z])
 
 
-@pytest.mark.parametrize("kernel", [Cosine(0.3), Laplacian(0.5)], ids=repr)
+@pytest.mark.parametrize("kernel", [CosineKernel(0.3), LaplacianKernel(0.5)], ids=repr)
 def test_an_asymmetric_graphs_negatives_equal_loops(kernel):
     z = embeddings(6, seed=20)
     weights = torch.zeros(6, 6, dtype=torch.float64)
     weights[[0, 1, 2, 3, 4, 5], [1, 2, 3, 4, 5, 0]] = 1.0  # a ring with a direction
     formulas = {
-        Cosine(0.3): lambda x, y: (x * y).sum() / 0.3,
-        Laplacian(0.5): lambda x, y: -oracle.distance(x, y) / 0.5,
+        CosineKernel(0.3): lambda x, y: (x * y).sum() / 0.3,
+        LaplacianKernel(0.5): lambda x, y: -oracle.distance(x, y) / 0.5,
     }
     rows = oracle.unit(z)
     log_k = [[formulas[kernel](rows[i], rows[j]) if i != j else None for j in range(6)] for i in range(6)]
@@ -197,7 +207,7 @@ def test_a_kernel_that_is_not_symmetric_says_so():
     )
     spec = Coupling(OneWay(), prior="edges", normalize=False, block_size=2)
     assert_same(spec(z, target=two_views(3)), expected, [z])
-    assert not (OneWay() + Gaussian(1.0)).is_symmetric
+    assert not (OneWay() + GaussianKernel(1.0)).is_symmetric
 
 
 @pytest.mark.parametrize("form", ["dense", "sparse"])
@@ -206,13 +216,15 @@ def test_self_edges_of_a_graph_are_ignored(form):
     weights = torch.rand(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     without = weights.clone().fill_diagonal_(0)
     given = [part if form == "dense" else part.to_sparse_coo() for part in (weights, without)]
-    with_self, alone = (Coupling(Cosine(0.5))(z, target=from_graph(part)) for part in given)
+    with_self, alone = (Coupling(CosineKernel(0.5))(z, target=from_graph(part)) for part in given)
     torch.testing.assert_close(with_self, alone, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("apart", [0.1, 0.03, 0.01])
 @pytest.mark.parametrize(
-    "kernel", [Laplacian(0.1), kernels.Exponential(0.5, 0.1), Gaussian(0.05), Cauchy(0.01)], ids=repr
+    "kernel",
+    [LaplacianKernel(0.1), kernels.ExponentialKernel(0.5, 0.1), GaussianKernel(0.05), CauchyKernel(0.01)],
+    ids=repr,
 )
 def test_float32_gradients_stay_right_when_positives_are_close(kernel, apart):
     """Near the optimum pull and push of the positive almost cancel: rounding must not be what is left."""
@@ -230,7 +242,7 @@ def test_float32_gradients_stay_right_when_positives_are_close(kernel, apart):
 @pytest.mark.parametrize("name", oracle.KERNELS)
 @pytest.mark.parametrize("size", [1e-3, 1e2, 1e3])
 def test_duplicates_of_any_size_are_finite_in_float32(name, size):
-    kernel = eval(oracle.KERNELS[name][0], vars(kernels))
+    kernel = read_kernel(oracle.KERNELS[name][0])
     rows = size * torch.randn(20, 16, generator=torch.Generator().manual_seed(1))
     z = rows.repeat(2, 1).requires_grad_()
     loss = Coupling(kernel, normalize=False)(z, target=two_views(20))
@@ -244,14 +256,14 @@ def test_duplicates_of_any_size_are_finite_in_float32(name, size):
 @pytest.mark.parametrize("size", [1e-30, 1e-13, 1e25])
 def test_the_sphere_is_reached_from_any_distance(size):
     z = embeddings(8, seed=23).detach().float()
-    near = Coupling(Cosine(0.1))(z, target=two_views(4))
-    far = Coupling(Cosine(0.1))(size * z, target=two_views(4))
+    near = Coupling(CosineKernel(0.1))(z, target=two_views(4))
+    far = Coupling(CosineKernel(0.1))(size * z, target=two_views(4))
     torch.testing.assert_close(far, near, rtol=1e-4, atol=1e-4)
 
 
 def test_a_temperature_that_training_made_negative_is_refused():
     temperature = learnable(0.5)
-    spec = Coupling(Gaussian(temperature))
+    spec = Coupling(GaussianKernel(temperature))
     with torch.no_grad():
         temperature.fill_(-0.1)
     with pytest.raises(SettingError, match=r"temperature must be positive and finite; got -0\.1"):
@@ -261,8 +273,8 @@ def test_a_temperature_that_training_made_negative_is_refused():
 def test_learnable_settings_receive_the_loops_gradient():
     z = embeddings(8, seed=9)
     temperature, width, weight = (learnable(v).double().detach().requires_grad_() for v in (0.5, 0.8, 0.4))
-    kernel = Gaussian(temperature) + weight * Laplacian(width)  # one tensor may also serve twice
-    kernel = kernel + Laplacian(temperature)
+    kernel = GaussianKernel(temperature) + weight * LaplacianKernel(width)  # one tensor may also serve twice
+    kernel = kernel + LaplacianKernel(temperature)
     rows = oracle.unit(z)
 
     def formula(x, y):
@@ -295,7 +307,7 @@ def test_learnable_inner_product_receives_the_loops_gradient(prior, two_sided):
         prior=prior,
     )
     target = SameItem(torch.tensor(ids), torch.tensor(ids) if two_sided else None)
-    ours = Coupling(InnerProduct(temperature, bias), prior=prior)(x, y if two_sided else None, target=target)
+    ours = Coupling(InnerProductKernel(temperature, bias), prior=prior)(x, y if two_sided else None, target=target)
     inputs = [x, y, temperature] if two_sided else [x, temperature]
     assert_same(ours, expected, [*inputs, bias] if prior == "bernoulli" else inputs)
 
@@ -306,7 +318,7 @@ def test_any_temperature_is_finite_and_exact(temperature, dtype):
     z = embeddings(40, 4, seed=12).detach().to(dtype)
     z[20:] = z[:20] + 0.3 * z[20:]
     z.requires_grad_()
-    ours = Coupling(Cosine(temperature), block_size=16)(z, target=two_views(20))
+    ours = Coupling(CosineKernel(temperature), block_size=16)(z, target=two_views(20))
     (gradient,) = torch.autograd.grad(ours, z)
     w = z.detach().double().requires_grad_()
     rows = torch.nn.functional.normalize(w, dim=1)
@@ -320,7 +332,7 @@ def test_any_temperature_is_finite_and_exact(temperature, dtype):
 
 @pytest.mark.parametrize("name", oracle.KERNELS)
 def test_duplicates_and_collapse_give_finite_gradients(name):
-    kernel = eval(oracle.KERNELS[name][0], vars(kernels))
+    kernel = read_kernel(oracle.KERNELS[name][0])
     for dtype in (torch.float32, torch.float64):
         collapsed = torch.ones(6, 4, dtype=dtype, requires_grad=True)
         twins = torch.randn(3, 4, dtype=dtype, generator=torch.Generator().manual_seed(0)).repeat(2, 1).requires_grad_()
@@ -337,8 +349,8 @@ def test_duplicates_and_collapse_give_finite_gradients(name):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_half_precision_is_computed_in_float32(dtype):
     z = embeddings(8, seed=13).detach().to(dtype).requires_grad_()
-    loss = Coupling(Laplacian(0.2))(z, target=two_views(4))
-    full = Coupling(Laplacian(0.2))(z.detach().float(), target=two_views(4))
+    loss = Coupling(LaplacianKernel(0.2))(z, target=two_views(4))
+    full = Coupling(LaplacianKernel(0.2))(z.detach().float(), target=two_views(4))
     assert loss.dtype == torch.float32
     assert loss.item() == full.item()
     (gradient,) = torch.autograd.grad(loss, z)
@@ -347,29 +359,29 @@ def test_half_precision_is_computed_in_float32(dtype):
 
 def test_autocast_does_not_reach_inside():
     z = embeddings(8, seed=14).detach().float()
-    plain = Coupling(Cosine(0.1))(z, target=two_views(4))
+    plain = Coupling(CosineKernel(0.1))(z, target=two_views(4))
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        assert Coupling(Cosine(0.1))(z, target=two_views(4)).item() == plain.item()
+        assert Coupling(CosineKernel(0.1))(z, target=two_views(4)).item() == plain.item()
 
 
 def test_the_two_terms_add_up_to_the_loss():
     z = embeddings(8, seed=15)
-    spec = Coupling(Gaussian(0.3), prior="edges")
+    spec = Coupling(GaussianKernel(0.3), prior="edges")
     terms = spec.terms(z, target=two_views(4))
     torch.testing.assert_close(terms.attraction + terms.repulsion, spec(z, target=two_views(4)), rtol=0, atol=1e-12)
 
 
 def test_an_anchor_without_positive_does_not_count_in_the_mean():
     z = embeddings(5, seed=16)
-    spec = Coupling(Cosine(0.5))
+    spec = Coupling(CosineKernel(0.5))
     labels = torch.tensor([0, 0, 1, 1, 7])
-    total = Coupling(Cosine(0.5), reduction="sum")(z, target=from_labels(labels))
+    total = Coupling(CosineKernel(0.5), reduction="sum")(z, target=from_labels(labels))
     torch.testing.assert_close(spec(z, target=from_labels(labels)), total / 4, rtol=0, atol=1e-12)
 
 
 def test_second_derivatives_are_refused_in_words():
     z = embeddings(6, seed=17)
-    loss = Coupling(Cosine(0.5))(z, target=two_views(3))
+    loss = Coupling(CosineKernel(0.5))(z, target=two_views(3))
     (gradient,) = torch.autograd.grad(loss, z, create_graph=True)
     with pytest.raises(EigenviewError, match="first derivatives only"):
         gradient.sum().backward()
@@ -382,28 +394,32 @@ def test_no_block_exceeds_the_block_size(monkeypatch):
         kernels.Kernel, "__call__", lambda self, a, y: seen.append((len(a), len(y))) or original(self, a, y)
     )
     z = embeddings(50, seed=18)
-    Coupling(Laplacian(0.5), block_size=8)(z, target=two_views(25)).backward()
+    Coupling(LaplacianKernel(0.5), block_size=8)(z, target=two_views(25)).backward()
     assert max(rows * columns for rows, columns in seen) == 64
 
 
 @pytest.mark.parametrize(
     ("make", "error", "message"),
     [
-        (lambda: Coupling(Cosine(0.1), prior="edges", divergence="absolute"), SettingError, "needs prior out_degree"),
         (
-            lambda: Coupling(Cosine(0.1), prior="bernoulli", divergence="squared"),
+            lambda: Coupling(CosineKernel(0.1), prior="edges", divergence="absolute"),
             SettingError,
             "needs prior out_degree",
         ),
         (
-            lambda: Coupling(Cosine(0.1), divergence="squared", partition="negatives"),
+            lambda: Coupling(CosineKernel(0.1), prior="bernoulli", divergence="squared"),
+            SettingError,
+            "needs prior out_degree",
+        ),
+        (
+            lambda: Coupling(CosineKernel(0.1), divergence="squared", partition="negatives"),
             SettingError,
             "inside the partition",
         ),
-        (lambda: Coupling(Cosine(0.1), prior="poisson"), SettingError, "prior must be one of"),
+        (lambda: Coupling(CosineKernel(0.1), prior="poisson"), SettingError, "prior must be one of"),
         (lambda: Coupling("gaussian"), SettingError, "kernel must be a Kernel"),
-        (lambda: Coupling(Cosine(0.1), block_size=0), SettingError, "block_size must be at least 1"),
-        (lambda: Coupling(Cosine(-0.1)), SettingError, "temperature must be positive"),
+        (lambda: Coupling(CosineKernel(0.1), block_size=0), SettingError, "block_size must be at least 1"),
+        (lambda: Coupling(CosineKernel(-0.1)), SettingError, "temperature must be positive"),
     ],
 )
 def test_an_illegal_coupling_is_refused(make, error, message):
@@ -434,17 +450,17 @@ def test_an_illegal_coupling_is_refused(make, error, message):
 )
 def test_bad_embeddings_are_refused(anchors, options, error, message):
     with pytest.raises(error, match=message):
-        Coupling(Cosine(0.1))(anchors, **options)
+        Coupling(CosineKernel(0.1))(anchors, **options)
 
 
 def test_an_empty_queue_is_refused():
     with pytest.raises(ShapeError, match=r"extra candidates must not be empty; got shape \(0, 3\)"):
-        Coupling(Cosine(0.1), partition="extra")(torch.ones(4, 3), target=two_views(2), extra=torch.ones(0, 3))
+        Coupling(CosineKernel(0.1), partition="extra")(torch.ones(4, 3), target=two_views(2), extra=torch.ones(0, 3))
     with pytest.raises(ShapeError, match="needs extra candidates"):
-        Coupling(Cosine(0.1), partition="extra")(torch.ones(4, 3), target=two_views(2))
+        Coupling(CosineKernel(0.1), partition="extra")(torch.ones(4, 3), target=two_views(2))
 
 
 def test_the_value_check_can_be_turned_off():
     z = torch.ones(4, 3)
     z[0, 0] = torch.nan
-    assert Coupling(Cosine(0.1), check_values=False)(z, target=two_views(2)).isnan()
+    assert Coupling(CosineKernel(0.1), check_values=False)(z, target=two_views(2)).isnan()

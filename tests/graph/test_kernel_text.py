@@ -6,7 +6,7 @@ import pytest
 
 from eigenview.errors import SettingError
 from eigenview.graph.kernel_text import read_kernel
-from eigenview.graph.kernels import Cosine, Gaussian, Laplacian, concat, learnable
+from eigenview.graph.kernels import CosineKernel, GaussianKernel, LaplacianKernel, concatenated, learnable
 from tests import oracle
 
 
@@ -17,9 +17,9 @@ def test_every_repr_reads_back(name):
 
 
 def test_people_may_write_it_shorter():
-    assert read_kernel("Gaussian(0.2)+0.5*Laplacian(0.5)") == Gaussian(0.2) + 0.5 * Laplacian(0.5)
-    assert read_kernel(" concat(Gaussian(.2), Laplacian(1)) ") == concat(Gaussian(0.2), Laplacian(1))
-    assert repr(read_kernel("Cosine(learnable(0.5), bias=-10)")) == repr(Cosine(learnable(0.5), bias=-10))
+    assert read_kernel("Gaussian(0.2)+0.5*Laplacian(0.5)") == GaussianKernel(0.2) + 0.5 * LaplacianKernel(0.5)
+    assert read_kernel(" concat(Gaussian(.2), Laplacian(1)) ") == concatenated(GaussianKernel(0.2), LaplacianKernel(1))
+    assert repr(read_kernel("Cosine(learnable(0.5), bias=-10)")) == repr(CosineKernel(learnable(0.5), bias=-10))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from eigenview.errors import SettingError
-from eigenview.graph import Gaussian
+from eigenview.graph import GaussianKernel
 from eigenview.graph.laplacian import laplacian, laplacian_trace
 from eigenview.lab.agreement import clusters_of, interval, rand_index
 from eigenview.lab.bipartite import (
@@ -68,7 +68,7 @@ def test_both_directions_together_are_a_trace_and_two_log_partitions():
     """As sums over nodes, with the Gaussian kernel: (1/τ)·tr(ZᵀLZ) + Σ log-partition."""
     image, text = sides(6, 6)
     weights, temperature = graph(6, 6), 0.4
-    whole = 2 * 6 * clip_on_graph(image, text, weights, kernel=Gaussian(temperature))
+    whole = 2 * 6 * clip_on_graph(image, text, weights, kernel=GaussianKernel(temperature))
     trace = laplacian_trace(torch.cat([image, text]), two_walks(weights)) / temperature
     logits = -torch.cdist(image, text).square() / (2 * temperature)
     partitions = logits.logsumexp(dim=0).sum() + logits.logsumexp(dim=1).sum()
@@ -78,7 +78,7 @@ def test_both_directions_together_are_a_trace_and_two_log_partitions():
 def test_gaussian_and_cosine_are_one_on_the_sphere():
     image, text = sides(7, 5)
     by_cosine = clip_on_graph(image, text, graph())
-    by_gaussian = clip_on_graph(image, text, graph(), kernel=Gaussian(TEMPERATURE))
+    by_gaussian = clip_on_graph(image, text, graph(), kernel=GaussianKernel(TEMPERATURE))
     torch.testing.assert_close(by_cosine, by_gaussian, rtol=1e-12, atol=0)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from eigenview.graph import Gaussian
+from eigenview.graph import GaussianKernel
 from eigenview.lab import LabSettings
 from eigenview.lab.graph_coupling import (
     along_training,
@@ -43,7 +43,7 @@ def test_the_cross_entropy_is_the_expectation_over_all_random_graphs():
     """−E[log P(W_Z = W_X)] with both fields enumerated, no use made of rows being independent."""
     pairs = torch.tensor([[0, 2, 1, 3], [2, 0, 5, 1], [1, 5, 0, 1], [3, 1, 1, 0]], dtype=torch.float64)
     rows = embeddings(4)
-    kernel = Gaussian(0.7)(rows, rows).exp()
+    kernel = GaussianKernel(0.7)(rows, rows).exp()
     of_data, of_embeddings = (enumerated(graph, "out_degree") for graph in (pairs, kernel))
     expected = -sum(
         probability * torch.tensor(of_embeddings[edges], dtype=torch.float64).log()
@@ -54,7 +54,7 @@ def test_the_cross_entropy_is_the_expectation_over_all_random_graphs():
 
 def test_it_is_least_where_both_fields_are_one():
     rows = embeddings(5)
-    kernel = Gaussian(0.7)(rows, rows).exp().fill_diagonal_(0)
+    kernel = GaussianKernel(0.7)(rows, rows).exp().fill_diagonal_(0)
     walk = row_normalised(kernel)
     least = -torch.special.xlogy(walk, walk).sum()
     torch.testing.assert_close(cross_entropy_of_graphs(rows, kernel, 0.7), least, rtol=1e-12, atol=0)

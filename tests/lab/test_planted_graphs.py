@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import SettingError
-from eigenview.graph import Cosine, Coupling, Gaussian, from_graph
+from eigenview.graph import CosineKernel, Coupling, GaussianKernel, from_graph
 from eigenview.lab.agreement import clusters_of, interval, leading_directions, principal_angles, rand_index
 from eigenview.lab.graph_coupling import cross_entropy_of_graphs
 from eigenview.lab.planted import detectable_mixing, minimised, planted_graph
@@ -87,7 +87,7 @@ def test_cosine_and_gaussian_learn_the_same_on_the_sphere():
     """The same walk, so the same loss and gradient anywhere."""
     graph, rows = planted_graph(blocks=2, size=10, degree=5, mixing=0.2, seed=0).weights, small(20)
     target, values = from_graph(graph), []
-    for kernel in (Gaussian(0.3), Cosine(0.3)):
+    for kernel in (GaussianKernel(0.3), CosineKernel(0.3)):
         free = rows.clone().requires_grad_()
         loss = Coupling(kernel)(free, target=target)
         values.append((loss.detach(), *torch.autograd.grad(loss, free)))

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from eigenview.errors import DataError
-from eigenview.graph import Coupling, Gaussian, from_graph
+from eigenview.graph import Coupling, GaussianKernel, from_graph
 from eigenview.lab.planted import planted_graph
 from eigenview.lab.sampled_info_nce import Population, balanced, measured
 from eigenview.losses import info_nce
@@ -24,7 +24,7 @@ def population(*, is_balanced: bool = True, size: int = 8, seed: int = 0) -> Pop
     weights = (weights + 0.1).fill_diagonal_(0)
     generator = torch.Generator().manual_seed(seed)
     rows = normalize(torch.randn(2 * size, 3, generator=generator, dtype=torch.float64), dim=1)
-    return Population(balanced(weights) if is_balanced else weights / weights.sum(), rows, Gaussian(0.2))
+    return Population(balanced(weights) if is_balanced else weights / weights.sum(), rows, GaussianKernel(0.2))
 
 
 def batch_by_loops(of: Population, first: Tensor, second: Tensor, copies: str) -> float:
@@ -56,7 +56,7 @@ def test_with_copies_counted_it_is_the_librarys_info_nce():
 
 def test_the_limit_on_a_balanced_graph_is_the_cross_entropy_of_graphs():
     of = population()
-    library = Coupling(Gaussian(0.2), normalize=False)(of.embeddings, target=from_graph(of.pairs))
+    library = Coupling(GaussianKernel(0.2), normalize=False)(of.embeddings, target=from_graph(of.pairs))
     assert of.cross_entropy("apart") == pytest.approx(float(library), rel=1e-12)
 
 

@@ -9,7 +9,7 @@ import torch
 
 from eigenview import losses
 from eigenview.errors import SettingError
-from eigenview.graph.kernels import Gaussian, Laplacian, concat
+from eigenview.graph.kernels import GaussianKernel, LaplacianKernel, concatenated
 
 N, D, K = 16, 8, 31
 CONSTANT = torch.linspace(-1, 2, D, dtype=torch.float64).repeat(N, 1)
@@ -39,7 +39,12 @@ def test_info_nce_with_given_negatives():
 
 @pytest.mark.parametrize(
     "kernel",
-    [Laplacian(0.1), Gaussian(0.1) + Laplacian(0.1), concat(Gaussian(0.1), Laplacian(0.1)), 0.3 * Gaussian(0.1)],
+    [
+        LaplacianKernel(0.1),
+        GaussianKernel(0.1) + LaplacianKernel(0.1),
+        concatenated(GaussianKernel(0.1), LaplacianKernel(0.1)),
+        0.3 * GaussianKernel(0.1),
+    ],
     ids=repr,
 )
 def test_kernel_info_nce(kernel):
@@ -51,7 +56,7 @@ def test_loss_sums():
     module = losses.KernelInfoNCE(losses.simple_sum_of_authors(weight=0.3), form="loss-sum")
     assert_chance(module(CONSTANT, CONSTANT), module.chance_level(N))
     assert module.chance_level(N) == pytest.approx(math.log(2 * N - 1))
-    unweighted = losses.KernelInfoNCE(Gaussian(0.1) + Laplacian(0.1), form="loss-sum")
+    unweighted = losses.KernelInfoNCE(GaussianKernel(0.1) + LaplacianKernel(0.1), form="loss-sum")
     assert_chance(unweighted(CONSTANT, CONSTANT), 2 * math.log(2 * N - 1))
     assert unweighted.chance_level(N) == 2 * math.log(2 * N - 1)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eigenview import losses
-from eigenview.graph.kernels import Exponential, Gaussian, Laplacian
+from eigenview.graph.kernels import ExponentialKernel, GaussianKernel, LaplacianKernel
 from tests import oracle
 
 LN = math.log
@@ -153,12 +153,12 @@ def test_align_uniform_mixed_with_info_nce(alpha, t):
     assert_equal(ours, theirs, X, Y)
 
 
-@pytest.mark.parametrize("kernel", [Laplacian(0.1), Gaussian.of_authors(0.3)], ids=repr)
+@pytest.mark.parametrize("kernel", [LaplacianKernel(0.1), GaussianKernel.of_authors(0.3)], ids=repr)
 @pytest.mark.parametrize("denominator", ["key_and_queue", "queue"])
 def test_momentum_contrast_with_kernels(kernel, denominator):
     queue = draw(5, 6, seed=16).detach()
     q, k, bank = oracle.unit(X), oracle.unit(Y.detach()), oracle.unit(queue)
-    log_k = power(1, 0.1) if isinstance(kernel, Laplacian) else power(2, 0.3)
+    log_k = power(1, 0.1) if isinstance(kernel, LaplacianKernel) else power(2, 0.3)
     total = torch.zeros((), dtype=torch.float64)
     for i in range(N):
         own = log_k(q[i], k[i])
@@ -269,7 +269,7 @@ def test_random_walk_laplacian_entry_by_entry(form, views):
 
 
 def test_random_walk_with_another_kernel():
-    ours = losses.random_walk_laplacian(X, Y, kernel=Exponential(1.0, 0.5), reduction="mean")
+    ours = losses.random_walk_laplacian(X, Y, kernel=ExponentialKernel(1.0, 0.5), reduction="mean")
     rows = [*oracle.unit(X), *oracle.unit(Y)]
     total = torch.zeros((), dtype=torch.float64)
     for i in range(2 * N):

@@ -9,7 +9,7 @@ import torch
 
 from eigenview import losses
 from eigenview.errors import DataError, EigenviewError, SettingError, ShapeError
-from eigenview.graph.kernels import Cosine, Gaussian, Laplacian, learnable
+from eigenview.graph.kernels import CosineKernel, GaussianKernel, LaplacianKernel, learnable
 
 A, B = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
 NAN = A.clone()
@@ -18,7 +18,7 @@ ZERO = A.clone()
 ZERO[3] = 0
 TWO_VIEWS = {
     "info_nce": losses.info_nce,
-    "kernel_info_nce": lambda *views: losses.kernel_info_nce(*views, kernel=Laplacian(0.1)),
+    "kernel_info_nce": lambda *views: losses.kernel_info_nce(*views, kernel=LaplacianKernel(0.1)),
     "loss-sum": lambda *views: losses.kernel_info_nce(
         *views, kernel=losses.concatenation_sum_of_authors(), form="loss-sum"
     ),
@@ -78,7 +78,7 @@ def test_every_temperature_is_finite(temperature):
     a, b = A.clone().requires_grad_(), B.clone().requires_grad_()
     for loss in (
         losses.info_nce(a, b, temperature=temperature),
-        losses.kernel_info_nce(a, b, kernel=Laplacian(temperature) + Gaussian(temperature)),
+        losses.kernel_info_nce(a, b, kernel=LaplacianKernel(temperature) + GaussianKernel(temperature)),
         losses.random_walk_laplacian(a, b, temperature=temperature),
         losses.random_walk_laplacian(a, b, temperature=temperature, form="squared"),
         losses.momentum_contrast(a, b, B, temperature=temperature),
@@ -119,12 +119,12 @@ def test_every_temperature_is_finite(temperature):
         ),
         (lambda: losses.random_walk_laplacian(A, B, form="cubic"), SettingError, "absolute .the paper. or squared"),
         (
-            lambda: losses.kernel_info_nce(A, B, kernel=Gaussian(1.0), form="loss-sum"),
+            lambda: losses.kernel_info_nce(A, B, kernel=GaussianKernel(1.0), form="loss-sum"),
             SettingError,
             "needs a sum of kernels",
         ),
         (
-            lambda: losses.kernel_info_nce(A, B, kernel=Gaussian(1.0), form="sum"),
+            lambda: losses.kernel_info_nce(A, B, kernel=GaussianKernel(1.0), form="sum"),
             SettingError,
             "kernel-sum or loss-sum",
         ),
@@ -180,8 +180,8 @@ def test_the_value_check_can_be_turned_off():
 
 def test_every_module_with_a_kernel_trains_it():
     for module in (
-        losses.RandomWalkLaplacian(kernel=Gaussian(learnable(0.3))),
-        losses.MomentumContrast(kernel=Gaussian(learnable(0.3))),
+        losses.RandomWalkLaplacian(kernel=GaussianKernel(learnable(0.3))),
+        losses.MomentumContrast(kernel=GaussianKernel(learnable(0.3))),
     ):
         views = (A, B, A) if isinstance(module, losses.MomentumContrast) else (A, B)
         module(*views).backward()
@@ -203,7 +203,7 @@ def test_autocast_does_not_reach_inside_any_loss():
 
 
 def test_modules_hold_what_they_learn():
-    kernel = Gaussian(learnable(0.3)) + Cosine(learnable(0.2))
+    kernel = GaussianKernel(learnable(0.3)) + CosineKernel(learnable(0.2))
     module = losses.KernelInfoNCE(kernel)
     assert len(list(module.parameters())) == 2
     module(A, B).backward()

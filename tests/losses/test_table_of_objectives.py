@@ -11,14 +11,14 @@ from eigenview import losses
 from eigenview.graph.coupling import Coupling, log_partition
 from eigenview.graph.geometry import distance_power
 from eigenview.graph.kernels import (
-    Cauchy,
-    Cosine,
-    Exponential,
-    Gaussian,
-    InnerProduct,
-    Laplacian,
-    StudentT,
-    concat,
+    CauchyKernel,
+    CosineKernel,
+    ExponentialKernel,
+    GaussianKernel,
+    InnerProductKernel,
+    LaplacianKernel,
+    StudentTKernel,
+    concatenated,
 )
 from eigenview.graph.laplacian import laplacian_trace
 from eigenview.graph.targets import SameItem, from_captions, from_graph, two_views
@@ -50,28 +50,28 @@ def over_views(**spec):
 @pytest.mark.parametrize("temperature", [0.1, 0.5, 2.0])
 def test_info_nce_is_the_gaussian_coupling_at_the_same_temperature(temperature):
     ours = losses.info_nce(X, Y, temperature=temperature)
-    assert_equal(ours, over_views(kernel=Gaussian(temperature)))
-    assert_equal(ours, over_views(kernel=Cosine(temperature)))
-    assert_equal(ours, losses.kernel_info_nce(X, Y, kernel=Gaussian(temperature)))
+    assert_equal(ours, over_views(kernel=GaussianKernel(temperature)))
+    assert_equal(ours, over_views(kernel=CosineKernel(temperature)))
+    assert_equal(ours, losses.kernel_info_nce(X, Y, kernel=GaussianKernel(temperature)))
     # the sphere known to the kernel's inner form, or taken on trust as plain distances
     rows = torch.nn.functional.normalize(torch.cat([X, Y]), dim=1)
-    assert_equal(ours, Coupling(Gaussian(temperature), normalize=False)(rows, target=two_views(ITEMS)))
+    assert_equal(ours, Coupling(GaussianKernel(temperature), normalize=False)(rows, target=two_views(ITEMS)))
 
 
 def test_the_authors_temperature_is_twice_the_cosines():
-    authors = losses.kernel_info_nce(X, Y, kernel=Exponential(gamma=2.0, temperature=0.2))
+    authors = losses.kernel_info_nce(X, Y, kernel=ExponentialKernel(gamma=2.0, temperature=0.2))
     assert_equal(losses.info_nce(X, Y, temperature=0.1), authors)
 
 
 @pytest.mark.parametrize(
     "kernel",
     [
-        Laplacian(0.3),
-        Exponential(0.5, 0.4),
-        Cauchy(0.5),
-        StudentT(2.0, 0.5),
-        Gaussian(0.2) + Laplacian(0.3),
-        concat(Gaussian(0.2), Laplacian(0.3)),
+        LaplacianKernel(0.3),
+        ExponentialKernel(0.5, 0.4),
+        CauchyKernel(0.5),
+        StudentTKernel(2.0, 0.5),
+        GaussianKernel(0.2) + LaplacianKernel(0.3),
+        concatenated(GaussianKernel(0.2), LaplacianKernel(0.3)),
     ],
     ids=repr,
 )
@@ -82,7 +82,7 @@ def test_kernel_info_nce_is_the_coupling(kernel):
 @pytest.mark.parametrize("form", ["absolute", "squared"])
 def test_the_random_walk_is_the_coupling_with_indicators(form):
     ours = losses.random_walk_laplacian(X, Y, form=form, temperature=0.4)
-    theirs = over_views(kernel=InnerProduct(0.4), divergence=form, reduction="sum", as_indicators=True)
+    theirs = over_views(kernel=InnerProductKernel(0.4), divergence=form, reduction="sum", as_indicators=True)
     assert_equal(ours, theirs)
 
 
@@ -93,24 +93,24 @@ def test_alignment_and_uniformity_are_the_couplings_two_terms(alpha, t):
     # attraction of the kernel exp(−‖·‖^α) over the positives; repulsion of exp(−t‖·‖²), one log-partition per view
     pull = distance_power((x - y).square().sum(1), alpha).mean()
     if alpha <= 2:
-        spec = Coupling(Exponential(alpha, 1.0), prior="edges")
+        spec = Coupling(ExponentialKernel(alpha, 1.0), prior="edges")
         torch.testing.assert_close(spec.terms(torch.cat([X, Y]), target=two_views(ITEMS)).attraction, pull)
     count = math.log(ITEMS * (ITEMS - 1))
-    push = sum(log_partition(view, Gaussian(1 / (2 * t))) - count for view in (X, Y)) / 2
+    push = sum(log_partition(view, GaussianKernel(1 / (2 * t))) - count for view in (X, Y)) / 2
     assert_equal(ours, 0.98 * pull + 0.96 * push)
     one_view = SameItem(torch.zeros(ITEMS, dtype=torch.long))  # any target: only the partition is read
-    terms = Coupling(Gaussian(1 / (2 * t)), prior="edges").terms(X, target=one_view)
+    terms = Coupling(GaussianKernel(1 / (2 * t)), prior="edges").terms(X, target=one_view)
     torch.testing.assert_close(terms.repulsion - count, losses.uniformity(X, t=t), rtol=0, atol=1e-12)
 
 
 def test_siglip_is_the_bernoulli_coupling():
     ours = losses.siglip(X, Y, temperature=0.2, bias=-3.0)
-    spec = Coupling(InnerProduct(0.2, -3.0), prior="bernoulli", partition="all")
+    spec = Coupling(InnerProductKernel(0.2, -3.0), prior="bernoulli", partition="all")
     assert_equal(ours, spec(X, Y, target=from_captions(IDS, IDS, as_indicators=True)))
 
 
 def test_clip_is_two_couplings_of_the_bipartite_graph():
-    spec = Coupling(InnerProduct(0.07), partition="all")
+    spec = Coupling(InnerProductKernel(0.07), partition="all")
     target = from_captions(IDS, IDS)
     assert_equal(losses.clip(X, Y, temperature=0.07), (spec(X, Y, target=target) + spec(Y, X, target=target)) / 2)
 
@@ -120,7 +120,7 @@ def test_moco_is_the_coupling_over_key_and_queue(denominator):
     queue = draw(7, 6, seed=2).detach()
     ours = losses.momentum_contrast(X, Y, queue, temperature=0.2, denominator=denominator)
     partition = {"key_and_queue": "positives_and_extra", "queue": "extra"}[denominator]
-    spec = Coupling(Cosine(0.2), partition=partition)
+    spec = Coupling(CosineKernel(0.2), partition=partition)
     assert_equal(ours, spec(X, Y.detach(), target=from_captions(IDS, IDS), extra=queue), inputs=(X,))
 
 
@@ -130,7 +130,7 @@ def test_swav_is_the_coupling_to_prototypes_with_transported_codes():
     scores = [torch.nn.functional.normalize(view, dim=1) @ centres.T for view in (X, Y)]
     codes = [sinkhorn(score.detach(), epsilon=0.05) for score in scores]
     ours = losses.swapped_assignment(scores, codes, temperature=0.1)
-    spec = Coupling(Cosine(0.1), partition="all")
+    spec = Coupling(CosineKernel(0.1), partition="all")
     theirs = (spec(Y, prototypes, target=from_graph(codes[0])) + spec(X, prototypes, target=from_graph(codes[1]))) / 2
     assert_equal(ours, theirs, inputs=(X, Y, prototypes))
 
@@ -145,7 +145,7 @@ def test_clustering_objectives_are_the_coupling_to_prototypes(soft):
     if soft:
         codes = 0.7 * codes + 0.3 / 4
     ours = losses.cluster_assignment(scores, codes if soft else assignment, temperature=0.1)
-    spec = Coupling(Cosine(0.1), partition="all")
+    spec = Coupling(CosineKernel(0.1), partition="all")
     target = from_graph(codes)
     theirs = (spec(X, prototypes, target=target) + spec(Y, prototypes, target=target)) / 2
     assert_equal(ours, theirs, inputs=(X, Y, prototypes))
@@ -155,14 +155,14 @@ def test_the_edges_prior_is_alignment_plus_uniformity_over_all_pairs():
     t, views = 2.0, torch.cat([X, Y])
     theirs = t * losses.alignment(X, Y, alpha=2.0) + losses.uniformity(views, t=t)
     count = 2 * ITEMS * (2 * ITEMS - 1)
-    assert_equal(over_views(kernel=Gaussian(1 / (2 * t)), prior="edges"), theirs + math.log(count))
+    assert_equal(over_views(kernel=GaussianKernel(1 / (2 * t)), prior="edges"), theirs + math.log(count))
 
 
 @pytest.mark.parametrize("temperature", [0.2, 1.0])
 def test_the_gaussian_coupling_is_laplacian_trace_plus_log_partition(temperature):
     z = draw(8, 3, seed=5)
     pi = torch.rand(8, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(6)).fill_diagonal_(0)
-    spec = Coupling(Gaussian(temperature), normalize=False, reduction="sum")
+    spec = Coupling(GaussianKernel(temperature), normalize=False, reduction="sum")
     ours = spec(z, target=from_graph(pi))
     p = pi / pi.sum(1, keepdim=True)
     partition = torch.zeros((), dtype=torch.float64)

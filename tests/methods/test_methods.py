@@ -11,7 +11,7 @@ from torch.nn.functional import normalize
 
 from eigenview import losses
 from eigenview.errors import DataError, SettingError
-from eigenview.graph.kernels import Gaussian, Laplacian
+from eigenview.graph.kernels import GaussianKernel, LaplacianKernel
 from eigenview.graph.transport import sinkhorn
 from eigenview.methods import METHODS, Setting, ViewedBatch, find_method
 from eigenview.methods.pairwise import KernelSettings, chosen_kernel
@@ -72,7 +72,7 @@ def first_loss(name, method, batch):
         return losses.sim_siam(p_a, p_b, a, b)
     return {
         "simclr": lambda: losses.info_nce(a, b, temperature=0.5),
-        "kernel-infonce": lambda: losses.kernel_info_nce(a, b, kernel=Gaussian(0.1) + Laplacian(0.2)),
+        "kernel-infonce": lambda: losses.kernel_info_nce(a, b, kernel=GaussianKernel(0.1) + LaplacianKernel(0.2)),
         "random-walk": lambda: losses.random_walk_laplacian(a, b),
         "spectral": lambda: losses.spectral_contrastive(a, b),
         "align-uniform": lambda: losses.align_uniform(a, b),

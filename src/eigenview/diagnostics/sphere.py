@@ -17,7 +17,7 @@ from eigenview.diagnostics.estimates import Estimate, log_mean_of_sample
 from eigenview.diagnostics.rows import Embeddings, open_pair, open_rows, sampled_rows
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.graph.blocks import Mask
-from eigenview.graph.kernels import InnerProduct
+from eigenview.graph.kernels import InnerProductKernel
 from eigenview.graph.streaming import reduce_rows
 
 ANCHORS = 2048  # sampled for what is quadratic in n; the interval narrows by their square root
@@ -54,7 +54,7 @@ def uniformity(embeddings: Embeddings, *, t: float = 2.0, anchors: int = ANCHORS
     for start, block in rows.unit_blocks():
         here = torch.nonzero((chosen >= start) & (chosen < start + len(block))).flatten()
         own = (here.to(rows.device), (chosen[here] - start).to(rows.device))
-        part = reduce_rows(scaled, block, InnerProduct(), mask=Mask(excluded=own))
+        part = reduce_rows(scaled, block, InnerProductKernel(), mask=Mask(excluded=own))
         log_sums = torch.logaddexp(log_sums, part.cpu().double())
     return log_mean_of_sample(log_sums - 2 * t - math.log(rows.n - 1), rows.n)
 

@@ -5,32 +5,32 @@ from __future__ import annotations
 from eigenview.graph.clustering import spherical_kmeans
 from eigenview.graph.coupling import Coupling, Terms, log_partition
 from eigenview.graph.kernels import (
-    Cauchy,
-    Cosine,
-    Exponential,
-    Gaussian,
-    InnerProduct,
+    CauchyKernel,
+    CosineKernel,
+    ExponentialKernel,
+    GaussianKernel,
+    InnerProductKernel,
     Kernel,
-    Laplacian,
-    StudentT,
-    concat,
+    LaplacianKernel,
+    StudentTKernel,
+    concatenated,
     learnable,
 )
 from eigenview.graph.targets import crops, from_captions, from_graph, from_labels, two_views
 from eigenview.graph.transport import sinkhorn
 
 __all__ = [
-    "Cauchy",
-    "Cosine",
+    "CauchyKernel",
+    "CosineKernel",
     "Coupling",
-    "Exponential",
-    "Gaussian",
-    "InnerProduct",
+    "ExponentialKernel",
+    "GaussianKernel",
+    "InnerProductKernel",
     "Kernel",
-    "Laplacian",
-    "StudentT",
+    "LaplacianKernel",
+    "StudentTKernel",
     "Terms",
-    "concat",
+    "concatenated",
     "crops",
     "from_captions",
     "from_graph",

@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from eigenview.graph.kernels import InnerProduct, Kernel
+from eigenview.graph.kernels import InnerProductKernel, Kernel
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ class Similarities:
         else:
             self.candidates = _Side(candidates, torch.zeros_like(candidates) if needs[1] else None)
         self.setting_gradients = [torch.zeros_like(setting) for setting in self.settings]
-        self.is_bare = not self.settings and kernel == InnerProduct()
+        self.is_bare = not self.settings and kernel == InnerProductKernel()
         self._buffer: Tensor | None = None
 
     def of(self, block: Block) -> Tensor:

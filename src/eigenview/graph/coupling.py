@@ -77,7 +77,7 @@ class Coupling:
         _require_one_of("partition", self.partition, tuple(PARTITION_SETS))
         _require_one_of("reduction", self.reduction, ("mean", "sum"))
         if not isinstance(self.kernel, Kernel):
-            raise SettingError(f"kernel must be a Kernel such as Gaussian(0.5); got {self.kernel!r}")
+            raise SettingError(f"kernel must be a Kernel such as GaussianKernel(0.5); got {self.kernel!r}")
         if self.divergence != "cross_entropy" and self.prior != "out_degree":
             raise SettingError(f"the {self.divergence} divergence needs prior out_degree; got {self.prior}")
         if self.divergence != "cross_entropy" and self.partition in ("negatives", "same_view", "extra"):

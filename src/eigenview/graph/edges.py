@@ -9,7 +9,7 @@ from torch import Tensor
 
 from eigenview.errors import SettingError
 from eigenview.graph.blocks import Mask
-from eigenview.graph.kernels import InnerProduct, Kernel, Product, Scalar
+from eigenview.graph.kernels import InnerProductKernel, Kernel, ProductKernel, Scalar
 from eigenview.graph.streaming import Reduction, edge_similarities, reduce_rows, softplus
 from eigenview.graph.targets import DenseWeights, Edges, EqualIds, Positives
 
@@ -47,18 +47,18 @@ class Graph:
         if candidates is None:
             root = form.scale**0.5
             extra = None if extra is None else extra * root
-            return cls(InnerProduct(), anchors * root, None, extra, form.bias, block_size)
+            return cls(InnerProductKernel(), anchors * root, None, extra, form.bias, block_size)
         anchors = anchors * form.scale
         if not biased:
-            return cls(InnerProduct(), anchors, candidates, extra, form.bias, block_size)
+            return cls(InnerProductKernel(), anchors, candidates, extra, form.bias, block_size)
         anchors = torch.cat([anchors, torch.ones_like(anchors[:, :1]) * form.bias], dim=1)
         candidates, extra = _with_ones(candidates), None if extra is None else _with_ones(extra)
-        return cls(InnerProduct(), anchors, candidates, extra, 0.0, block_size)
+        return cls(InnerProductKernel(), anchors, candidates, extra, 0.0, block_size)
 
     def squared(self) -> Graph:
         """The graph of k²."""
-        if not (isinstance(self.kernel, InnerProduct) and self.kernel == InnerProduct()):
-            return replace(self, kernel=Product((self.kernel, self.kernel)), bias=2 * self.bias)
+        if not (isinstance(self.kernel, InnerProductKernel) and self.kernel == InnerProductKernel()):
+            return replace(self, kernel=ProductKernel((self.kernel, self.kernel)), bias=2 * self.bias)
         scale = 2.0 if self.candidates is not None else 2.0**0.5
         extra = self.extra
         if extra is not None and self.candidates is None:

@@ -75,7 +75,7 @@ class Geometry:
 
 
 def distance_power(squared: Tensor, gamma: float, *, floor: float | None = None) -> Tensor:
-    """‖·‖^gamma from ‖·‖²; below ‖·‖² = ``floor`` a parabola, so that the slope is finite (``kernels.Exponential``)."""
+    """‖·‖^gamma from ‖·‖²; below ‖·‖² = ``floor`` a parabola, so that the slope is finite (``ExponentialKernel``)."""
     if gamma == 2:
         return squared
     least = torch.finfo(squared.dtype).eps ** 2 if floor is None else floor

@@ -9,27 +9,27 @@ from torch import Tensor
 
 from eigenview.errors import SettingError
 from eigenview.graph.kernels import (
-    Cauchy,
-    Cosine,
-    Exponential,
-    Gaussian,
-    InnerProduct,
+    CauchyKernel,
+    CosineKernel,
+    ExponentialKernel,
+    GaussianKernel,
+    InnerProductKernel,
     Kernel,
-    Laplacian,
-    StudentT,
-    concat,
+    LaplacianKernel,
+    StudentTKernel,
+    concatenated,
     learnable,
 )
 
 NAMES: dict[str, Callable[..., Kernel | Tensor]] = {
-    "Cauchy": Cauchy,
-    "Cosine": Cosine,
-    "Exponential": Exponential,
-    "Gaussian": Gaussian,
-    "InnerProduct": InnerProduct,
-    "Laplacian": Laplacian,
-    "StudentT": StudentT,
-    "concat": concat,
+    "Cauchy": CauchyKernel,
+    "Cosine": CosineKernel,
+    "Exponential": ExponentialKernel,
+    "Gaussian": GaussianKernel,
+    "InnerProduct": InnerProductKernel,
+    "Laplacian": LaplacianKernel,
+    "StudentT": StudentTKernel,
+    "concat": concatenated,
     "learnable": learnable,
 }
 

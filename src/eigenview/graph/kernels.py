@@ -1,10 +1,12 @@
 """Kernels: how alike two embeddings are, always as a log-similarity log k(a, y), never a distance with a flipped sign.
 
 A kernel is a small immutable object. ``k(a, y)`` gives the (n, m) log-similarities of all pairs, ``k.pairs(a, y)`` the
-(n,) ones of rows taken together. ``k1 + k2``, ``0.3 * k``, ``k1 * k2`` and ``concat(k1, k2)`` are kernels again, and
-``repr`` reads back. Temperatures and biases are numbers, or tensors that carry gradient (:func:`learnable`).
+(n,) ones of rows taken together. ``k1 + k2``, ``0.3 * k``, ``k1 * k2`` and ``concatenated(k1, k2)`` are kernels again.
+``repr`` is the text of settings, ``Gaussian(temperature=0.5)``, which ``read_kernel`` reads back. Temperatures and
+biases are numbers, or tensors that carry gradient (:func:`learnable`).
 
-On unit vectors ``Gaussian(t)``, exp(−‖·‖²/2t), and ``Cosine(t)`` give the same random walk: ‖a−y‖² = 2 − 2 a·y.
+On unit vectors ``GaussianKernel(t)``, exp(−‖·‖²/2t), and ``CosineKernel(t)`` give the same random walk:
+‖a−y‖² = 2 − 2 a·y.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ Scalar = float | Tensor
 
 
 def learnable(value: float) -> nn.Parameter:
-    """A scalar that training may move: ``Cosine(temperature=learnable(0.1))``."""
+    """A scalar that training may move: ``CosineKernel(temperature=learnable(0.1))``."""
     return nn.Parameter(torch.tensor(float(value)))
 
 
@@ -71,17 +73,25 @@ class Kernel(ABC):
         return self if other == 0 else NotImplemented  # so that sum([k1, k2]) works
 
     def __add__(self, other: Kernel) -> Kernel:
-        return Sum((*_terms(self, Sum), *_terms(other, Sum))) if isinstance(other, Kernel) else NotImplemented
+        return (
+            SumKernel((*_terms(self, SumKernel), *_terms(other, SumKernel)))
+            if isinstance(other, Kernel)
+            else NotImplemented
+        )
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
-            return Product((*_terms(self, Product), *_terms(other, Product)))
+            return ProductKernel((*_terms(self, ProductKernel), *_terms(other, ProductKernel)))
         return self.__rmul__(other)
 
     def __rmul__(self, weight: float) -> Kernel:
         if not isinstance(weight, (int, float, Tensor)):
             return NotImplemented
-        return Scaled(weight * self.weight, self.kernel) if isinstance(self, Scaled) else Scaled(weight, self)
+        return (
+            ScaledKernel(weight * self.weight, self.kernel)
+            if isinstance(self, ScaledKernel)
+            else ScaledKernel(weight, self)
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -99,11 +109,11 @@ class _Elementary(Kernel):
 
     def __repr__(self) -> str:
         settings = ", ".join(f"{field.name}={_written(getattr(self, field.name))}" for field in fields(self))
-        return f"{type(self).__name__}({settings})"
+        return f"{type(self).__name__.removesuffix('Kernel')}({settings})"
 
 
 @dataclass(frozen=True, repr=False)
-class InnerProduct(_Elementary):
+class InnerProductKernel(_Elementary):
     """log k = a·y / temperature + bias."""
 
     temperature: Scalar = 1.0
@@ -117,7 +127,7 @@ class InnerProduct(_Elementary):
 
 
 @dataclass(frozen=True, repr=False)
-class Cosine(InnerProduct):
+class CosineKernel(InnerProductKernel):
     """log k = cos(a, y) / temperature + bias."""
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
@@ -128,8 +138,8 @@ class Cosine(InnerProduct):
 
 
 @dataclass(frozen=True, repr=False)
-class Gaussian(_Elementary):
-    """log k = −‖a−y‖² / (2 · temperature): on the sphere the random walk of ``Cosine(temperature)``.
+class GaussianKernel(_Elementary):
+    """log k = −‖a−y‖² / (2 · temperature): on the sphere the random walk of ``CosineKernel(temperature)``.
 
     Kernel-InfoNCE's code divides by τ alone: its τ is twice this temperature (:meth:`of_authors`).
     """
@@ -137,7 +147,7 @@ class Gaussian(_Elementary):
     temperature: Scalar = 0.5
 
     @classmethod
-    def of_authors(cls, temperature: float) -> Gaussian:
+    def of_authors(cls, temperature: float) -> GaussianKernel:
         """exp(−‖a−y‖²/τ), as Tan et al. write and code it."""
         return cls(temperature / 2)
 
@@ -149,7 +159,7 @@ class Gaussian(_Elementary):
 
 
 @dataclass(frozen=True, repr=False)
-class Exponential(_Elementary):
+class ExponentialKernel(_Elementary):
     """log k = −‖a−y‖^gamma / temperature, gamma in (0, 2].
 
     The slope of ‖·‖^gamma is infinite at 0 for gamma < 1 (and has a kink at 1). Where rounding rules anyway
@@ -169,12 +179,12 @@ class Exponential(_Elementary):
         return power * (-1 / self.temperature)
 
     def inner_form(self, *, unit: bool) -> InnerForm | None:
-        return Gaussian(self.temperature / 2).inner_form(unit=unit) if self.gamma == 2 else None
+        return GaussianKernel(self.temperature / 2).inner_form(unit=unit) if self.gamma == 2 else None
 
 
 @dataclass(frozen=True, repr=False)
-class Laplacian(_Elementary):
-    """log k = −‖a−y‖₂ / temperature: the L2 norm, not L1, as in Kernel-InfoNCE. = ``Exponential(1, temperature)``."""
+class LaplacianKernel(_Elementary):
+    """log k = −‖a−y‖₂ / temperature = ``ExponentialKernel(1, temperature)``: the L2 norm, not L1 (Kernel-InfoNCE)."""
 
     temperature: Scalar = 1.0
 
@@ -183,8 +193,8 @@ class Laplacian(_Elementary):
 
 
 @dataclass(frozen=True, repr=False)
-class StudentT(_Elementary):
-    """k = (1 + ‖a−y‖² / (degrees · temperature))^(−(degrees+1)/2). Many degrees: ``Gaussian(temperature)``."""
+class StudentTKernel(_Elementary):
+    """k = (1 + ‖a−y‖² / (degrees · temperature))^(−(degrees+1)/2). Many degrees: ``GaussianKernel(temperature)``."""
 
     degrees: float = 1.0
     temperature: Scalar = 1.0
@@ -195,7 +205,7 @@ class StudentT(_Elementary):
 
 
 @dataclass(frozen=True, repr=False)
-class Cauchy(_Elementary):
+class CauchyKernel(_Elementary):
     """k = 1 / (1 + ‖a−y‖² / temperature): Student-t with one degree, t-SNE's kernel."""
 
     temperature: Scalar = 1.0
@@ -205,7 +215,7 @@ class Cauchy(_Elementary):
 
 
 @dataclass(frozen=True, repr=False)
-class Scaled(Kernel):
+class ScaledKernel(Kernel):
     """weight · k, weight > 0: for weighted sums."""
 
     weight: Scalar
@@ -256,7 +266,7 @@ class _Composite(Kernel):
         return _distinct(tensor for kernel in self.kernels for tensor in kernel.tensors())
 
 
-class Sum(_Composite):
+class SumKernel(_Composite):
     """k₁ + k₂ + …, added inside the logarithm."""
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
@@ -266,7 +276,7 @@ class Sum(_Composite):
         return f"({' + '.join(map(repr, self.kernels))})"
 
 
-class Product(_Composite):
+class ProductKernel(_Composite):
     """k₁ · k₂ · …: log-similarities add."""
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
@@ -280,10 +290,10 @@ class Product(_Composite):
         return InnerForm(sum(form.scale for form in known), sum(form.bias for form in known))
 
     def __repr__(self) -> str:
-        return f"({' * '.join(f'({k!r})' if isinstance(k, Scaled) else repr(k) for k in self.kernels)})"
+        return f"({' * '.join(f'({k!r})' if isinstance(k, ScaledKernel) else repr(k) for k in self.kernels)})"
 
 
-class Concat(_Composite):
+class ConcatenatedKernel(_Composite):
     """k₁ on the first half of the embedding + k₂ on the second half."""
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
@@ -294,12 +304,12 @@ class Concat(_Composite):
         return f"concat({self.kernels[0]!r}, {self.kernels[1]!r})"
 
 
-def concat(first: Kernel, second: Kernel) -> Kernel:
+def concatenated(first: Kernel, second: Kernel) -> Kernel:
     """The concatenation sum: ``first`` on one half of the embedding plus ``second`` on the other.
 
     Normalise the whole embedding once, as the authors do; the halves then need not have unit norm.
     """
-    return Concat((first, second))
+    return ConcatenatedKernel((first, second))
 
 
 def _distinct(settings: Iterable[Scalar]) -> tuple[Tensor, ...]:

@@ -41,8 +41,8 @@ def reduce_rows(
     """One number per anchor over its edges: ``log_sum`` log Σ k, ``softplus_sum`` Σ log(1+k), ``sum`` Σ w·log k.
 
     ``anchors`` (n, d); ``candidates`` (m, d), or None when the anchors are their own candidates. ``weights`` (n, m)
-    only with ``sum``. An anchor without edges gets −inf by ``log_sum`` and 0 by the others. ``InnerProduct()`` takes
-    bare matrix products: fold a temperature into the embeddings (see ``Kernel.inner_form``).
+    only with ``sum``. An anchor without edges gets −inf by ``log_sum`` and 0 by the others. ``InnerProductKernel()``
+    takes bare matrix products: fold a temperature into the embeddings (see ``Kernel.inner_form``).
     """
     task = _Task(kernel, reduction, mask or Mask(), weights, block_size or default_block_size(anchors.device))
     result: Tensor = _ReduceRows.apply(task, anchors, candidates, *kernel.tensors())  # type: ignore[no-untyped-call]

@@ -20,7 +20,7 @@ from torch.nn.functional import normalize
 
 from eigenview.errors import SettingError
 from eigenview.graph import Coupling, Kernel, from_graph
-from eigenview.graph.kernels import Cosine
+from eigenview.graph.kernels import CosineKernel
 from eigenview.graph.laplacian import spectral_clustering, spectral_embedding
 from eigenview.lab.agreement import (
     Interval,
@@ -107,7 +107,7 @@ def clip_on_graph(image: Tensor, text: Tensor, weights: Tensor, *, kernel: Kerne
 
     ``weights`` (images, texts); the identity gives :func:`eigenview.clip` itself. Cosine, unless a kernel is given.
     """
-    coupling = Coupling(Cosine(TEMPERATURE) if kernel is None else kernel, partition="all")
+    coupling = Coupling(CosineKernel(TEMPERATURE) if kernel is None else kernel, partition="all")
     forth = coupling(image, text, target=from_graph(weights))
     return (forth + coupling(text, image, target=from_graph(weights.T.contiguous()))) / 2
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
-from eigenview.graph import Coupling, Gaussian, from_graph
+from eigenview.graph import Coupling, GaussianKernel, from_graph
 from eigenview.graph.laplacian import laplacian_trace
 from eigenview.lab import graph_coupling_figures as figures
 from eigenview.lab.agreement import Interval, interval, written
@@ -60,7 +60,7 @@ class Training:
 
 def cross_entropy_of_graphs(embeddings: Tensor, pairs: Tensor, temperature: float) -> Tensor:
     """H_π^k(Z) = −Σ_i Σ_{j≠i} P_ij log Q_ij with the Gaussian kernel, rows as they are: the library's coupling."""
-    coupling = Coupling(Gaussian(temperature), reduction="sum", normalize=False)
+    coupling = Coupling(GaussianKernel(temperature), reduction="sum", normalize=False)
     return coupling(embeddings, target=from_graph(pairs))
 
 
@@ -104,9 +104,9 @@ def convergence_of(settings: LabSettings, *, is_trained: bool) -> Convergence:
     generator = torch.Generator().manual_seed(settings.seed)
     rows = normalize(torch.randn(len(pairs), 8, generator=generator, dtype=torch.float64), dim=1)
     if is_trained:
-        coupling = Coupling(Gaussian(TEMPERATURE))
+        coupling = Coupling(GaussianKernel(TEMPERATURE))
         rows = normalize(minimised(lambda z: coupling(z, target=from_graph(pairs)), rows), dim=1)
-    population = Population(pairs, rows, Gaussian(TEMPERATURE))
+    population = Population(pairs, rows, GaussianKernel(TEMPERATURE))
     batches, largest = (60, 8) if settings.is_quick else (600, 14)
     sizes = [
         measured(population, 2**power, copies, batches=batches, generator=generator)
@@ -149,7 +149,7 @@ def sampled_field(settings: LabSettings) -> tuple[FieldSample, float, Interval]:
     proposals = 200_000 if settings.is_quick else 4_000_000
     graphs = sampled_by_rejection(weights, proposals, generator=generator)
     rows = normalize(torch.randn(4, 2, generator=generator, dtype=torch.float64), dim=1)
-    log_walk = row_normalised(Gaussian(TEMPERATURE)(rows, rows).exp()).log()
+    log_walk = row_normalised(GaussianKernel(TEMPERATURE)(rows, rows).exp()).log()
     surprise = -log_walk[torch.arange(4), graphs].sum(dim=1)
     exact = float(cross_entropy_of_graphs(rows, weights, TEMPERATURE))
     return field_sample(weights, graphs, proposals=proposals), exact, interval(surprise.tolist())

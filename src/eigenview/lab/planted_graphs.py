@@ -18,14 +18,14 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from eigenview.graph import (
-    Cauchy,
+    CauchyKernel,
     Coupling,
-    Exponential,
-    Gaussian,
+    ExponentialKernel,
+    GaussianKernel,
     Kernel,
-    Laplacian,
-    StudentT,
-    concat,
+    LaplacianKernel,
+    StudentTKernel,
+    concatenated,
     from_graph,
 )
 from eigenview.graph.laplacian import laplacian, spectral_clustering, spectral_embedding
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 
 BLOCKS, SIZE, DEGREE, WIDTH = 4, 30, 12.0, 8
 KERNELS: dict[str, Kernel] = {  # not the cosine: on the sphere it is the Gaussian's walk
-    "Gaussian": Gaussian(0.3),
-    "Laplacian": Laplacian(0.3),
-    "exponential, γ = ½": Exponential(0.5, 0.3),
-    "Student-t, 3 degrees": StudentT(3, 0.1),
-    "Cauchy": Cauchy(0.1),
-    "sum, Gaussian + Laplacian": Gaussian(0.3) + Laplacian(0.3),
-    "product, Gaussian × Laplacian": Gaussian(0.6) * Laplacian(0.6),
-    "concatenation": concat(Gaussian(0.15), Laplacian(0.15)),
+    "Gaussian": GaussianKernel(0.3),
+    "Laplacian": LaplacianKernel(0.3),
+    "exponential, γ = ½": ExponentialKernel(0.5, 0.3),
+    "Student-t, 3 degrees": StudentTKernel(3, 0.1),
+    "Cauchy": CauchyKernel(0.1),
+    "sum, Gaussian + Laplacian": GaussianKernel(0.3) + LaplacianKernel(0.3),
+    "product, Gaussian × Laplacian": GaussianKernel(0.6) * LaplacianKernel(0.6),
+    "concatenation": concatenated(GaussianKernel(0.15), LaplacianKernel(0.15)),
 }
 MEASURES = {"with_spectral": (-1.0, 1.0), "with_blocks": (-1.0, 1.0), "angle": (0.0, 90.0), "cka": (0.0, 1.0)}
 
@@ -174,7 +174,7 @@ def descend(graph: PlantedGraph, *, steps: int, seed: int, start: float = 1e-9, 
     generator = torch.Generator().manual_seed(seed)
     rows = start * torch.randn(len(graph.weights), BLOCKS - 1, generator=generator, dtype=torch.float64)
     vectors = eigenvectors(graph.weights, BLOCKS - 1)
-    coupling = Coupling(Gaussian(temperature), normalize=False, reduction="sum")
+    coupling = Coupling(GaussianKernel(temperature), normalize=False, reduction="sum")
     target, found = from_graph(graph.weights), Descent([], [], [])
     for step in range(steps + 1):
         if step % 5 == 0:

@@ -8,14 +8,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from eigenview.graph import Coupling, Gaussian, from_graph
+from eigenview.graph import Coupling, GaussianKernel, from_graph
 from eigenview.graph.coupling import Prior
 from eigenview.lab.agreement import clusters_of, rand_index
 from eigenview.lab.planted import minimised, planted_graph
 from eigenview.lab.random_graphs import edge_probabilities
 
 PRIORS: tuple[Prior, ...] = ("out_degree", "edges", "bernoulli")
-KERNEL = Gaussian(0.1)
+KERNEL = GaussianKernel(0.1)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from eigenview.distributed import Group, refusing_together, row_counts, row_offs
 from eigenview.errors import ShapeError
 from eigenview.graph.checks import check_embeddings, check_enough
 from eigenview.graph.coupling import Coupling
-from eigenview.graph.kernels import Cosine, Scalar
+from eigenview.graph.kernels import CosineKernel, Scalar
 from eigenview.graph.streaming import softplus
 from eigenview.graph.targets import SameItem, from_captions
 
@@ -35,7 +35,7 @@ def clip(
     CLIP learns ln(1/τ) (:class:`CLIP`). LaCLIP is this loss with one caption drawn per step. Chance: ln n.
     """
     forth, back = _targets(image, text, image_ids, text_ids, group, as_indicators=False)
-    coupling = Coupling(Cosine(temperature), partition="all", normalize=normalize, check_values=check_values)
+    coupling = Coupling(CosineKernel(temperature), partition="all", normalize=normalize, check_values=check_values)
     return (coupling(image, text, target=forth, group=group) + coupling(text, image, target=back, group=group)) / 2
 
 
@@ -58,7 +58,11 @@ def siglip(
     """
     forth, _ = _targets(image, text, image_ids, text_ids, group, as_indicators=True)
     coupling = Coupling(
-        Cosine(temperature, bias), prior="bernoulli", partition="all", normalize=normalize, check_values=check_values
+        CosineKernel(temperature, bias),
+        prior="bernoulli",
+        partition="all",
+        normalize=normalize,
+        check_values=check_values,
     )
     return coupling(image, text, target=forth, group=group)
 

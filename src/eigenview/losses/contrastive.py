@@ -13,7 +13,15 @@ from eigenview.distributed import Group, refusing_together, row_counts, row_offs
 from eigenview.errors import SettingError, ShapeError
 from eigenview.graph.checks import check_embeddings, check_same_shape, prepared
 from eigenview.graph.coupling import Coupling
-from eigenview.graph.kernels import Concat, Cosine, Gaussian, Kernel, Scalar, Scaled, Sum
+from eigenview.graph.kernels import (
+    ConcatenatedKernel,
+    CosineKernel,
+    GaussianKernel,
+    Kernel,
+    Scalar,
+    ScaledKernel,
+    SumKernel,
+)
 from eigenview.graph.targets import from_captions, from_labels
 from eigenview.losses.views import couple_views, mean_over_items, named, prepare_views
 
@@ -44,7 +52,7 @@ def info_nce(
             views, negatives, temperature, positive_in_denominator, normalize, check_values, group
         )
     coupling = Coupling(
-        Cosine(temperature),
+        CosineKernel(temperature),
         partition="others" if positive_in_denominator else "negatives",
         normalize=normalize,
         check_values=check_values,
@@ -61,7 +69,7 @@ def _with_given_negatives(
     check_values: bool,
     group: Group,
 ) -> Tensor:
-    kernel = Cosine(temperature)
+    kernel = CosineKernel(temperature)
     with refusing_together(group, negatives.device):
         if len(views) != 2:
             raise ShapeError(f"given negatives go with two views, an anchor and its positive; got {len(views)} views")
@@ -110,7 +118,7 @@ def kernel_info_nce(
     For a sum of kernels or a concatenation sum, ``form`` chooses between the paper's formula, the sum inside the
     logarithm (``kernel-sum``), and the authors' code, a weighted sum of losses Σ w_m·L(k_m) (``loss-sum``, weights as
     in ``0.2 * k1 + 0.8 * k2``). The authors' ε in the denominator is left out: sums of exponentials are exact here.
-    One normalisation covers the whole embedding, also for ``concat``. Chance: ln(V·n − 1) (times Σ w_m for
+    One normalisation covers the whole embedding, also for ``concatenated``. Chance: ln(V·n − 1) (times Σ w_m for
     ``loss-sum``). Tan et al., 2023. See :mod:`eigenview.losses.kernel_sums` for the authors' settings.
     """
     if form == "kernel-sum":
@@ -129,17 +137,17 @@ def kernel_info_nce(
 
 def summands(kernel: Kernel, width: int) -> Iterator[tuple[Scalar, Kernel, slice]]:
     """(weight, kernel, the columns it looks at) for each term of a sum or concatenation sum."""
-    if isinstance(kernel, Concat):
+    if isinstance(kernel, ConcatenatedKernel):
         if width % 2:
             raise ShapeError(f"concat splits embeddings in two halves and needs an even width; got {width}")
         halves = (slice(0, width // 2), slice(width // 2, width))
         terms = list(zip(kernel.kernels, halves, strict=True))
-    elif isinstance(kernel, Sum):
+    elif isinstance(kernel, SumKernel):
         terms = [(term, slice(None)) for term in kernel.kernels]
     else:
         raise SettingError(f"loss-sum needs a sum of kernels or a concat; got {kernel!r}")
     for term, columns in terms:
-        yield (term.weight, term.kernel, columns) if isinstance(term, Scaled) else (1.0, term, columns)
+        yield (term.weight, term.kernel, columns) if isinstance(term, ScaledKernel) else (1.0, term, columns)
 
 
 def supervised_contrastive(
@@ -163,7 +171,7 @@ def supervised_contrastive(
         if labels.ndim != 1 or len(labels) != len(views[0]):
             raise ShapeError(f"labels must be ({len(views[0])},), one per item; got shape {tuple(labels.shape)}")
         target = from_labels(labels.repeat(len(views)))
-    coupling = Coupling(Cosine(temperature), normalize=normalize, check_values=check_values)
+    coupling = Coupling(CosineKernel(temperature), normalize=normalize, check_values=check_values)
     return coupling(torch.cat(views), target=target, group=group)
 
 
@@ -211,7 +219,7 @@ class KernelInfoNCE(nn.Module):
         self, kernel: Kernel | None = None, *, form: SumForm = "kernel-sum", normalize: bool = True, group: Group = None
     ) -> None:
         super().__init__()
-        self.kernel = Gaussian(0.1) if kernel is None else kernel
+        self.kernel = GaussianKernel(0.1) if kernel is None else kernel
         self.settings = learnable_settings(self.kernel)
         self.form, self.normalize, self.group = form, normalize, group
 

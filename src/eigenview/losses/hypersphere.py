@@ -11,7 +11,7 @@ from eigenview.distributed import Group, row_counts
 from eigenview.errors import SettingError
 from eigenview.graph.coupling import log_partition
 from eigenview.graph.geometry import distance_power
-from eigenview.graph.kernels import Gaussian, Kernel
+from eigenview.graph.kernels import GaussianKernel, Kernel
 from eigenview.graph.sphere import uniformity_floor
 from eigenview.losses.contrastive import info_nce
 from eigenview.losses.views import mean_over_items, pairs_of, prepare_views
@@ -44,12 +44,12 @@ def uniformity(
 ) -> Tensor:
     """How evenly one view covers the sphere: log mean_{i<j} exp(−t‖x_i − x_j‖²), over distinct pairs of one view.
 
-    ``embeddings`` (n, d), n ≥ 2 over all processes. ``kernel`` replaces the Gaussian potential, e.g. ``Cauchy(1.0)``.
-    0 when collapsed; the floor for the dimension is :func:`uniformity_floor`.
+    ``embeddings`` (n, d), n ≥ 2 over all processes. ``kernel`` replaces the Gaussian potential, e.g.
+    ``CauchyKernel(1.0)``. 0 when collapsed; the floor for the dimension is :func:`uniformity_floor`.
     """
     if not t > 0:
         raise SettingError(f"t must be positive; got {t}")
-    potential = Gaussian(1 / (2 * t)) if kernel is None else kernel
+    potential = GaussianKernel(1 / (2 * t)) if kernel is None else kernel
     total = log_partition(embeddings, potential, normalize=normalize, check_values=check_values, group=group)
     n = sum(row_counts(embeddings, group))
     return total - math.log(n) - math.log(n - 1)

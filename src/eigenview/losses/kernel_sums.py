@@ -8,17 +8,17 @@ with ``form="loss-sum"``.
 from __future__ import annotations
 
 from eigenview.errors import SettingError
-from eigenview.graph.kernels import Exponential, Gaussian, Kernel, Laplacian, concat
+from eigenview.graph.kernels import ExponentialKernel, GaussianKernel, Kernel, LaplacianKernel, concatenated
 
 
 def simple_sum_of_paper(*, laplacian_temperature: float = 0.1, gaussian_temperature: float = 0.1) -> Kernel:
     """exp(−‖·‖²/τ₂) + exp(−‖·‖/τ₁). (The slide's ‖·‖^{1/τ₁} is a misprint for ‖·‖^{1}/τ₁.)"""
-    return Gaussian.of_authors(gaussian_temperature) + Laplacian(laplacian_temperature)
+    return GaussianKernel.of_authors(gaussian_temperature) + LaplacianKernel(laplacian_temperature)
 
 
 def concatenation_sum_of_paper(*, laplacian_temperature: float = 0.1, gaussian_temperature: float = 0.1) -> Kernel:
     """exp(−‖·‖²/τ₂) on the first half of the embedding + exp(−‖·‖/τ₁) on the second."""
-    return concat(Gaussian.of_authors(gaussian_temperature), Laplacian(laplacian_temperature))
+    return concatenated(GaussianKernel.of_authors(gaussian_temperature), LaplacianKernel(laplacian_temperature))
 
 
 def simple_sum_of_authors(
@@ -40,7 +40,7 @@ def concatenation_sum_of_authors(
 
     The embedding is twice as wide as for one kernel, and is normalised once over its whole width.
     """
-    return concat(*_weighted_pair(gamma, weight, temperature, gaussian_temperature))
+    return concatenated(*_weighted_pair(gamma, weight, temperature, gaussian_temperature))
 
 
 def _weighted_pair(
@@ -48,5 +48,5 @@ def _weighted_pair(
 ) -> tuple[Kernel, Kernel]:
     if not 0 < weight < 1:
         raise SettingError(f"a sum of two losses needs a weight between 0 and 1; got {weight}")
-    second = Gaussian.of_authors(temperature if gaussian_temperature is None else gaussian_temperature)
-    return weight * Exponential(gamma, temperature), (1 - weight) * second
+    second = GaussianKernel.of_authors(temperature if gaussian_temperature is None else gaussian_temperature)
+    return weight * ExponentialKernel(gamma, temperature), (1 - weight) * second

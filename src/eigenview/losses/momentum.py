@@ -13,7 +13,7 @@ from eigenview.errors import SettingError
 from eigenview.graph.checks import check_embeddings, check_same_shape, prepared
 from eigenview.graph.coupling import Coupling, log_partition, log_sum_over_all
 from eigenview.graph.geometry import at_least_float32
-from eigenview.graph.kernels import Cosine, Gaussian, Kernel, Scalar
+from eigenview.graph.kernels import CosineKernel, GaussianKernel, Kernel, Scalar
 from eigenview.graph.streaming import reduce_rows
 from eigenview.graph.targets import from_captions
 from eigenview.losses.contrastive import learnable_settings
@@ -50,7 +50,7 @@ def momentum_contrast(
     offset = row_offset(row_counts(query, group), group)
     ids = torch.arange(offset, offset + len(query), device=query.device)
     coupling = Coupling(
-        Cosine(temperature) if kernel is None else kernel,
+        CosineKernel(temperature) if kernel is None else kernel,
         partition="positives_and_extra" if denominator == "key_and_queue" else "extra",
         normalize=normalize,
         check_values=check_values,
@@ -85,7 +85,7 @@ def momentum_align_uniform(
         check_same_shape({"query": query, "key": key})
         check_embeddings(given, normalize=normalize, check_values=check_values)
     q, k, bank = (prepared(rows, normalize=normalize) for rows in given.values())
-    potential = Gaussian(1 / (2 * t))
+    potential = GaussianKernel(1 / (2 * t))
     items = sum(row_counts(q, group))
     push, pairs = log_sum_over_all(reduce_rows(q, bank, potential), group), float(items * len(bank))
     if within_batch and items > 1:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.graph.coupling import Coupling
-from eigenview.graph.kernels import Cosine, InnerProduct, Kernel, Scalar
+from eigenview.graph.kernels import CosineKernel, InnerProductKernel, Kernel, Scalar
 from eigenview.losses.contrastive import learnable_settings
 from eigenview.losses.views import couple_views
 
@@ -36,7 +36,7 @@ def random_walk_laplacian(
     """
     if form not in ("absolute", "squared"):
         raise SettingError(f"form must be absolute (the paper) or squared (the authors' code); got {form!r}")
-    walk = kernel if kernel is not None else (Cosine if normalize else InnerProduct)(temperature)
+    walk = kernel if kernel is not None else (CosineKernel if normalize else InnerProductKernel)(temperature)
     coupling = Coupling(walk, divergence=form, reduction=reduction, normalize=normalize, check_values=check_values)
     return couple_views(coupling, views, group, as_indicators=True)
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from eigenview.errors import DataError
 from eigenview.graph.kernel_text import read_kernel
-from eigenview.graph.kernels import Exponential, Gaussian, Kernel, Laplacian
+from eigenview.graph.kernels import ExponentialKernel, GaussianKernel, Kernel, LaplacianKernel
 from eigenview.losses import (
     RandomWalkLaplacian,
     align_uniform,
@@ -87,9 +87,9 @@ def chosen_kernel(settings: KernelSettings) -> Kernel:
     authors = {"weight": settings.weight, "temperature": t, "gaussian_temperature": t2}
     paper = {"laplacian_temperature": t, "gaussian_temperature": t2}
     named: dict[str, Callable[[], Kernel]] = {
-        "gaussian": lambda: Gaussian.of_authors(t),
-        "laplacian": lambda: Laplacian(t),
-        "exponential": lambda: Exponential(settings.gamma, t),
+        "gaussian": lambda: GaussianKernel.of_authors(t),
+        "laplacian": lambda: LaplacianKernel(t),
+        "exponential": lambda: ExponentialKernel(settings.gamma, t),
         "simple-sum": lambda: simple_sum_of_authors(**authors) if by_authors else simple_sum_of_paper(**paper),
         "concat-sum": lambda: (
             concatenation_sum_of_authors(**authors) if by_authors else concatenation_sum_of_paper(**paper)
