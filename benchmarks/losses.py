@@ -96,9 +96,9 @@ def ours() -> dict[str, Loss]:
     found |= {f"kernel {name}": with_kernel(kernel) for name, (_, kernel) in SUMS.items()}
     found["random walk, absolute"] = eigenview.random_walk_laplacian
     found["random walk, squared"] = lambda a, b: eigenview.random_walk_laplacian(a, b, form="squared")
-    found["align + uniform"] = eigenview.align_uniform
-    found["CLIP"] = eigenview.clip
-    found["SigLIP"] = eigenview.siglip
+    found["align + uniform"] = eigenview.align_uniform_loss
+    found["CLIP"] = eigenview.clip_loss
+    found["SigLIP"] = eigenview.siglip_loss
     found["spectral contrastive"] = eigenview.spectral_contrastive
     return found
 

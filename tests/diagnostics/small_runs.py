@@ -10,7 +10,7 @@ import torch
 from sklearn.datasets import load_digits
 from torch import Tensor, nn
 
-from eigenview.losses import align_uniform, alignment, info_nce
+from eigenview.losses import align_uniform_loss, alignment, info_nce
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def train(recipe: Recipe) -> Run:
 def objective(recipe: Recipe, first: Tensor, second: Tensor) -> Tensor:
     if recipe.objective == "info_nce":
         return info_nce(first, second, temperature=recipe.temperature)
-    return align_uniform(first, second) if recipe.objective == "align_uniform" else alignment(first, second)
+    return align_uniform_loss(first, second) if recipe.objective == "align_uniform" else alignment(first, second)
 
 
 def view(images: Tensor, strength: float, generator: torch.Generator) -> Tensor:

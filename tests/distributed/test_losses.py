@@ -79,13 +79,13 @@ def compute(name: str, a, b, c, scores, codes, where: slice, group, temperature)
         "loss-sum": lambda: losses.kernel_info_nce(a, b, kernel=kernels["sum"], form="loss-sum", **options),
         "alignment": lambda: losses.alignment(a, b, alpha=1.5, **options),
         "uniformity": lambda: losses.uniformity(a, **options),
-        "align_uniform": lambda: losses.align_uniform(a, b, contrastive_weight=0.3, **options),
+        "align_uniform": lambda: losses.align_uniform_loss(a, b, contrastive_weight=0.3, **options),
         "spectral, n > d": lambda: losses.spectral_contrastive(a, b, **options),
         "spectral, n < d": lambda: losses.spectral_contrastive(
             torch.cat([a, b, c], 1), torch.cat([c, a, b], 1), **options
         ),
-        "laplacian_eigenmaps": lambda: losses.laplacian_eigenmaps(a, b, **options),
-        "sim_siam": lambda: losses.sim_siam(a, b, b, c, **options),
+        "laplacian_eigenmaps": lambda: losses.laplacian_eigenmaps_loss(a, b, **options),
+        "sim_siam": lambda: losses.simsiam_loss(a, b, b, c, **options),
         "momentum_align_uniform": lambda: losses.momentum_align_uniform(a, b, QUEUE, **options),
         "supervised": lambda: losses.supervised_contrastive(
             a, b, labels=LABELS[where], temperature=temperature, **options
@@ -101,11 +101,11 @@ def compute(name: str, a, b, c, scores, codes, where: slice, group, temperature)
             [scores], torch.where(LABELS[where] == 0, -100, LABELS[where]), **options
         ),
         "soft clusters": lambda: losses.cluster_assignment([scores, -scores], codes, **options),
-        "clip": lambda: losses.clip(a, b, temperature=temperature, **options),
-        "clip with ids": lambda: losses.clip(
+        "clip": lambda: losses.clip_loss(a, b, temperature=temperature, **options),
+        "clip with ids": lambda: losses.clip_loss(
             a, b, temperature=temperature, image_ids=IMAGE_IDS[where], text_ids=TEXT_IDS[where], **options
         ),
-        "siglip": lambda: losses.siglip(a, b, temperature=temperature, bias=-temperature, **options),
+        "siglip": lambda: losses.siglip_loss(a, b, temperature=temperature, bias=-temperature, **options),
         "given graph": lambda: Coupling(InnerProductKernel(temperature))(a, target=from_graph(GRAPH[where]), **options),
         "sparse graph": lambda: Coupling(CosineKernel(temperature), reduction="sum")(
             a, target=from_graph(GRAPH[where].to_sparse_coo()), **options
@@ -203,8 +203,8 @@ def spoiled(rows: torch.Tensor, group) -> dict:
         "own negatives": lambda: losses.info_nce(rows, rows, negatives=rows[None, None], group=group),
         "labels' length": lambda: losses.supervised_contrastive(rows, labels=labels[:2], group=group),
         "labels' kind": lambda: losses.supervised_contrastive(rows, labels=labels.float(), group=group),
-        "captions": lambda: losses.clip(rows, rows[:2], group=group),
-        "ids": lambda: losses.clip(rows, rows, image_ids=labels[:2], text_ids=labels, group=group),
+        "captions": lambda: losses.clip_loss(rows, rows[:2], group=group),
+        "ids": lambda: losses.clip_loss(rows, rows, image_ids=labels[:2], text_ids=labels, group=group),
         "keys": lambda: losses.momentum_contrast(rows, rows[:2], QUEUE[:, :4].float(), group=group),
         "codes": lambda: losses.swapped_assignment([rows, rows], [2 * codes], group=group),
         "codes' shape": lambda: losses.swapped_assignment([rows, rows], [codes[:2]], group=group),
@@ -217,7 +217,7 @@ def sound(rows: torch.Tensor, group) -> dict:
     """The same calls as they should be, for the others."""
     codes, labels = rows.softmax(1), torch.zeros(3, dtype=torch.long)
     pair = lambda: losses.info_nce(rows, rows, group=group)  # noqa: E731
-    clip = lambda: losses.clip(rows, rows, image_ids=labels, text_ids=labels, group=group)  # noqa: E731
+    with_ids = lambda: losses.clip_loss(rows, rows, image_ids=labels, text_ids=labels, group=group)  # noqa: E731
     swav = lambda: losses.swapped_assignment([rows, rows], [codes], group=group)  # noqa: E731
     supervised = lambda: losses.supervised_contrastive(rows, labels=labels, group=group)  # noqa: E731
     calls = dict.fromkeys(("NaN", "another width", "unequal views", "no rows", "integers"), pair)
@@ -226,8 +226,8 @@ def sound(rows: torch.Tensor, group) -> dict:
         "own negatives": lambda: losses.info_nce(rows, rows, negatives=rows[:, None], group=group),
         "labels' length": supervised,
         "labels' kind": supervised,
-        "captions": lambda: losses.clip(rows, rows, group=group),
-        "ids": clip,
+        "captions": lambda: losses.clip_loss(rows, rows, group=group),
+        "ids": with_ids,
         "keys": lambda: losses.momentum_contrast(rows, rows, QUEUE[:, :4].float(), group=group),
         "codes": swav,
         "codes' shape": swav,

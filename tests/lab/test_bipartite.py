@@ -23,7 +23,7 @@ from eigenview.lab.bipartite import (
     synthetic_pairs,
     two_walks,
 )
-from eigenview.losses import clip
+from eigenview.losses import clip_loss
 
 
 def sides(images: int, texts: int, seed: int = 0) -> tuple[Tensor, Tensor]:
@@ -52,7 +52,7 @@ def test_on_a_graph_it_is_its_loops():
 
 def test_on_a_matching_it_is_the_librarys_clip():
     image, text = sides(6, 6)
-    library = clip(image, text, temperature=TEMPERATURE)
+    library = clip_loss(image, text, temperature=TEMPERATURE)
     torch.testing.assert_close(clip_on_graph(image, text, torch.eye(6).double()), library, rtol=1e-12, atol=0)
 
 
@@ -60,7 +60,7 @@ def test_with_several_captions_it_is_the_librarys_clip_by_ids():
     image, text = sides(3, 7)
     image_ids, text_ids = torch.arange(3), torch.tensor([0, 0, 1, 2, 2, 2, 1])
     weights = (image_ids[:, None] == text_ids).double()
-    library = clip(image, text, temperature=TEMPERATURE, image_ids=image_ids, text_ids=text_ids)
+    library = clip_loss(image, text, temperature=TEMPERATURE, image_ids=image_ids, text_ids=text_ids)
     torch.testing.assert_close(clip_on_graph(image, text, weights), library, rtol=1e-12, atol=0)
 
 

@@ -81,9 +81,9 @@ def test_random_walk_at_the_published_size():
 
 
 def test_align_uniform():
-    module = losses.AlignUniform(contrastive_weight=0.5)
+    module = losses.AlignUniformLoss(contrastive_weight=0.5)
     assert_chance(module(CONSTANT, CONSTANT), module.chance_level(N))
-    assert_chance(losses.AlignUniform()(CONSTANT, CONSTANT), 0.0)
+    assert_chance(losses.AlignUniformLoss()(CONSTANT, CONSTANT), 0.0)
 
 
 def test_momentum_contrast():
@@ -107,10 +107,10 @@ def test_prototypes():
 
 
 def test_captions():
-    module = losses.CLIP()
+    module = losses.CLIPLoss()
     assert_chance(module(CONSTANT, CONSTANT), module.chance_level(N))
     assert module.log_scale.item() == pytest.approx(2.659, abs=0.0005)
-    sigmoid = losses.SigLIP(temperature=0.5, bias=-1.0).double()
+    sigmoid = losses.SigLIPLoss(temperature=0.5, bias=-1.0).double()
     assert_chance(sigmoid(CONSTANT, CONSTANT), sigmoid.chance_level(N))
 
 
@@ -118,9 +118,9 @@ def test_closed_forms():
     for mu in (0.5, 1.0, 10.0):
         module = losses.SpectralContrastive(mu=mu)
         assert_chance(module(100 * CONSTANT, 100 * CONSTANT), module.chance_level())
-    module = losses.LaplacianEigenmaps(decorrelation_weight=0.7)
+    module = losses.LaplacianEigenmapsLoss(decorrelation_weight=0.7)
     assert_chance(module(CONSTANT, CONSTANT), module.chance_level())
-    assert_chance(losses.SimSiam()(CONSTANT, CONSTANT, CONSTANT, CONSTANT), losses.SimSiam().chance_level())
+    assert_chance(losses.SimSiamLoss()(CONSTANT, CONSTANT, CONSTANT, CONSTANT), losses.SimSiamLoss().chance_level())
 
 
 @pytest.mark.parametrize(

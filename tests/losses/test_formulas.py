@@ -134,7 +134,7 @@ def test_laplacian_eigenmaps():
     covariance = sum(torch.outer(r - mean, r - mean) for r in rows) / len(rows)
     pull = sum((X[i] - Y[i]).square().sum() for i in range(N)) / N
     apart = sum((covariance[i, j] - float(i == j)) ** 2 for i in range(6) for j in range(6)) / 6
-    assert_equal(losses.laplacian_eigenmaps(X, Y, decorrelation_weight=0.7), pull + 0.7 * apart, X, Y)
+    assert_equal(losses.laplacian_eigenmaps_loss(X, Y, decorrelation_weight=0.7), pull + 0.7 * apart, X, Y)
 
 
 @pytest.mark.parametrize(("alpha", "t"), [(2, 2), (1, 3)])
@@ -147,7 +147,7 @@ def test_align_uniform_mixed_with_info_nce(alpha, t):
         return (sum((-t * (v[i] - v[j]).square().sum()).exp() for i, j in pairs) / len(pairs)).log()
 
     theirs = 0.98 * align + 0.96 * (uniform(x) + uniform(y)) / 2 + 0.3 * nt_xent([x, y], dot(0.5))
-    ours = losses.align_uniform(
+    ours = losses.align_uniform_loss(
         X, Y, align_weight=0.98, uniform_weight=0.96, alpha=alpha, t=t, contrastive_weight=0.3, temperature=0.5
     )
     assert_equal(ours, theirs, X, Y)
@@ -184,7 +184,7 @@ def test_nothing_reaches_key_queue_and_stopped_projections():
     queue = draw(5, 6, seed=18)
     for loss in (losses.momentum_contrast(X, Y, queue), losses.momentum_align_uniform(X, Y, queue)):
         assert torch.autograd.grad(loss, (Y, queue), allow_unused=True, retain_graph=True) == (None, None)
-    loss = losses.sim_siam(X, Y, Z, queue[:N])
+    loss = losses.simsiam_loss(X, Y, Z, queue[:N])
     assert torch.autograd.grad(loss, (Z, queue), allow_unused=True) == (None, None)
 
 
@@ -232,7 +232,7 @@ def test_clip_with_several_captions_per_image_has_no_false_negatives():
         return sum(terms) / len(terms)
 
     theirs = (one_way(i, t, image_ids, text_ids) + one_way(t, i, text_ids, image_ids)) / 2
-    assert_equal(losses.clip(image, text, image_ids=image_ids, text_ids=text_ids), theirs, image, text)
+    assert_equal(losses.clip_loss(image, text, image_ids=image_ids, text_ids=text_ids), theirs, image, text)
 
 
 def test_siglip_edge_by_edge():
@@ -242,14 +242,14 @@ def test_siglip_edge_by_edge():
         for j in range(N):
             logit = (x[i] * y[j]).sum() / 0.1 - 10
             total = total - torch.nn.functional.logsigmoid(logit if i == j else -logit)
-    assert_equal(losses.siglip(X, Y), total / N, X, Y, tolerance=1e-9)
+    assert_equal(losses.siglip_loss(X, Y), total / N, X, Y, tolerance=1e-9)
 
 
 def test_sim_siam():
     z_a, z_b = draw(N, 6, seed=60).detach(), draw(N, 6, seed=61).detach()
     cos = lambda a, b: (a * b).sum() / (a.square().sum().sqrt() * b.square().sum().sqrt())  # noqa: E731
     theirs = -sum(cos(X[i], z_b[i]) + cos(Y[i], z_a[i]) for i in range(N)) / (2 * N)
-    assert_equal(losses.sim_siam(X, Y, z_a, z_b), theirs, X, Y)
+    assert_equal(losses.simsiam_loss(X, Y, z_a, z_b), theirs, X, Y)
 
 
 @pytest.mark.parametrize("form", ["absolute", "squared"])

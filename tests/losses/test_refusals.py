@@ -25,13 +25,13 @@ TWO_VIEWS = {
     "random_walk_laplacian": losses.random_walk_laplacian,
     "spectral_contrastive": losses.spectral_contrastive,
     "alignment": losses.alignment,
-    "align_uniform": losses.align_uniform,
-    "laplacian_eigenmaps": losses.laplacian_eigenmaps,
+    "align_uniform": losses.align_uniform_loss,
+    "laplacian_eigenmaps": losses.laplacian_eigenmaps_loss,
     "momentum_contrast": lambda a, b: losses.momentum_contrast(a, b, A),
     "momentum_align_uniform": lambda a, b: losses.momentum_align_uniform(a, b, A),
-    "clip": losses.clip,
-    "siglip": losses.siglip,
-    "sim_siam": lambda a, b: losses.sim_siam(a, b, a, b),
+    "clip": losses.clip_loss,
+    "siglip": losses.siglip_loss,
+    "sim_siam": lambda a, b: losses.simsiam_loss(a, b, a, b),
     "supervised_contrastive": lambda *views: losses.supervised_contrastive(*views, labels=torch.arange(4) % 2),
 }
 ON_THE_SPHERE = sorted(set(TWO_VIEWS) - {"spectral_contrastive", "laplacian_eigenmaps"})
@@ -82,8 +82,8 @@ def test_every_temperature_is_finite(temperature):
         losses.random_walk_laplacian(a, b, temperature=temperature),
         losses.random_walk_laplacian(a, b, temperature=temperature, form="squared"),
         losses.momentum_contrast(a, b, B, temperature=temperature),
-        losses.clip(a, b, temperature=temperature),
-        losses.siglip(a, b, temperature=temperature),
+        losses.clip_loss(a, b, temperature=temperature),
+        losses.siglip_loss(a, b, temperature=temperature),
     ):
         (gradient,) = torch.autograd.grad(loss, a)
         assert loss.isfinite()
@@ -100,8 +100,8 @@ def test_every_temperature_is_finite(temperature):
             "temperature must be positive and finite; got -0.1",
         ),
         (lambda: losses.info_nce(A[:1], B[:1]), ShapeError, "at least 2 items; got 1"),
-        (lambda: losses.clip(A[:1], B[:1]), ShapeError, "at least 2 images; got 1"),
-        (lambda: losses.siglip(A[:1], B[:1]), ShapeError, "at least 2 images; got 1"),
+        (lambda: losses.clip_loss(A[:1], B[:1]), ShapeError, "at least 2 images; got 1"),
+        (lambda: losses.siglip_loss(A[:1], B[:1]), ShapeError, "at least 2 images; got 1"),
         (lambda: losses.info_nce(A, B, negatives=A[:, None], temperature=-1), SettingError, "must be positive"),
         (lambda: losses.momentum_align_uniform(A, B, A, align_weight=-1), SettingError, "weights not negative"),
         (lambda: losses.info_nce(A, B, A, negatives=A), ShapeError, "two views, an anchor and its positive; got 3"),
@@ -109,11 +109,11 @@ def test_every_temperature_is_finite(temperature):
         (lambda: losses.uniformity(A[:1]), ShapeError, "at least 2 embeddings; got 1"),
         (lambda: losses.uniformity(A, t=0), SettingError, "t must be positive; got 0"),
         (lambda: losses.alignment(A, B, alpha=0), SettingError, "alpha must be positive; got 0"),
-        (lambda: losses.align_uniform(A, B, align_weight=-1), SettingError, "weights must not be negative"),
+        (lambda: losses.align_uniform_loss(A, B, align_weight=-1), SettingError, "weights must not be negative"),
         (lambda: losses.spectral_contrastive(A[:1], B[:1]), ShapeError, "at least 2 items; got 1"),
         (lambda: losses.spectral_contrastive(A, B, mu=0), SettingError, "mu must be positive; got 0"),
         (
-            lambda: losses.laplacian_eigenmaps(A, B, decorrelation_weight=-1),
+            lambda: losses.laplacian_eigenmaps_loss(A, B, decorrelation_weight=-1),
             SettingError,
             "must not be negative; got -1",
         ),
@@ -143,9 +143,9 @@ def test_every_temperature_is_finite(temperature):
         ),
         (lambda: losses.supervised_contrastive(A, labels=torch.arange(4)), DataError, "no anchor has any"),
         (lambda: losses.supervised_contrastive(A, labels=torch.ones(4)), ShapeError, "labels must be integers"),
-        (lambda: losses.clip(A, B, image_ids=torch.arange(4)), ShapeError, "come together"),
+        (lambda: losses.clip_loss(A, B, image_ids=torch.arange(4)), ShapeError, "come together"),
         (
-            lambda: losses.clip(A, B, image_ids=torch.arange(3), text_ids=torch.arange(4)),
+            lambda: losses.clip_loss(A, B, image_ids=torch.arange(3), text_ids=torch.arange(4)),
             ShapeError,
             "3 ids for 4 anchors",
         ),
@@ -211,12 +211,12 @@ def test_modules_hold_what_they_learn():
     twin = copy.deepcopy(module)
     assert twin(A, B).item() == module(A, B).item()
     assert twin.kernel.tensors()[0] is not kernel.tensors()[0]
-    clip = losses.CLIP()
-    clip(A, B).backward()
+    module = losses.CLIPLoss()
+    module(A, B).backward()
     with torch.no_grad():
-        clip.log_scale.fill_(9.0)
-    clip.clamp()
-    assert clip.log_scale.item() == pytest.approx(4.6052, abs=1e-4)
+        module.log_scale.fill_(9.0)
+    module.clamp()
+    assert module.log_scale.item() == pytest.approx(4.6052, abs=1e-4)
 
 
 @pytest.mark.filterwarnings("ignore:The .grad attribute")  # torch.compile's own

@@ -89,7 +89,7 @@ def test_the_random_walk_is_the_coupling_with_indicators(form):
 @pytest.mark.parametrize(("alpha", "t"), [(2.0, 2.0), (1.0, 3.0), (0.5, 1.0), (3.0, 2.0)])
 def test_alignment_and_uniformity_are_the_couplings_two_terms(alpha, t):
     x, y = (torch.nn.functional.normalize(view, dim=1) for view in (X, Y))
-    ours = losses.align_uniform(X, Y, align_weight=0.98, uniform_weight=0.96, alpha=alpha, t=t)
+    ours = losses.align_uniform_loss(X, Y, align_weight=0.98, uniform_weight=0.96, alpha=alpha, t=t)
     # attraction of the kernel exp(−‖·‖^α) over the positives; repulsion of exp(−t‖·‖²), one log-partition per view
     pull = distance_power((x - y).square().sum(1), alpha).mean()
     if alpha <= 2:
@@ -104,7 +104,7 @@ def test_alignment_and_uniformity_are_the_couplings_two_terms(alpha, t):
 
 
 def test_siglip_is_the_bernoulli_coupling():
-    ours = losses.siglip(X, Y, temperature=0.2, bias=-3.0)
+    ours = losses.siglip_loss(X, Y, temperature=0.2, bias=-3.0)
     spec = Coupling(InnerProductKernel(0.2, -3.0), prior="bernoulli", partition="all")
     assert_equal(ours, spec(X, Y, target=from_captions(IDS, IDS, as_indicators=True)))
 
@@ -112,7 +112,7 @@ def test_siglip_is_the_bernoulli_coupling():
 def test_clip_is_two_couplings_of_the_bipartite_graph():
     spec = Coupling(InnerProductKernel(0.07), partition="all")
     target = from_captions(IDS, IDS)
-    assert_equal(losses.clip(X, Y, temperature=0.07), (spec(X, Y, target=target) + spec(Y, X, target=target)) / 2)
+    assert_equal(losses.clip_loss(X, Y, temperature=0.07), (spec(X, Y, target=target) + spec(Y, X, target=target)) / 2)
 
 
 @pytest.mark.parametrize("denominator", ["key_and_queue", "queue"])

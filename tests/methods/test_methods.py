@@ -69,14 +69,14 @@ def first_loss(name, method, batch):
         return sum(found) / 2
     if name == "simsiam":
         p_a, p_b = torch.split(method.predictor(torch.cat([a, b])), ITEMS)  # batch statistics over both views
-        return losses.sim_siam(p_a, p_b, a, b)
+        return losses.simsiam_loss(p_a, p_b, a, b)
     return {
         "simclr": lambda: losses.info_nce(a, b, temperature=0.5),
         "kernel-infonce": lambda: losses.kernel_info_nce(a, b, kernel=GaussianKernel(0.1) + LaplacianKernel(0.2)),
         "random-walk": lambda: losses.random_walk_laplacian(a, b),
         "spectral": lambda: losses.spectral_contrastive(a, b),
-        "align-uniform": lambda: losses.align_uniform(a, b),
-        "laplacian-eigenmaps": lambda: losses.laplacian_eigenmaps(a, b, decorrelation_weight=WIDTH) / WIDTH,
+        "align-uniform": lambda: losses.align_uniform_loss(a, b),
+        "laplacian-eigenmaps": lambda: losses.laplacian_eigenmaps_loss(a, b, decorrelation_weight=WIDTH) / WIDTH,
         "supcon": lambda: losses.supervised_contrastive(a, b, labels=batch.label),
         "supervised": lambda: sum(nn.functional.cross_entropy(method.classifier(z), batch.label) for z in (a, b)) / 2,
     }[name]()

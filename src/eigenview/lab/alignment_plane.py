@@ -32,7 +32,7 @@ from eigenview.lab.small_encoders import (
     held_out_pairs,
     random_pairs,
 )
-from eigenview.losses import align_uniform, info_nce, uniformity_floor
+from eigenview.losses import align_uniform_loss, info_nce, uniformity_floor
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,14 +58,14 @@ def weighted(share: float) -> Objective:
     """(1 − λ)·alignment + λ·uniformity: 0 is alignment alone, 1 uniformity alone."""
     if not 0 <= share <= 1:
         raise SettingError(f"the share of uniformity lies in [0, 1]; got {share}")
-    return lambda x, y, labels: align_uniform(x, y, align_weight=1 - share, uniform_weight=share)
+    return lambda x, y, labels: align_uniform_loss(x, y, align_weight=1 - share, uniform_weight=share)
 
 
 def contrast(temperature: float, uniform_weight: float = 0.0) -> Objective:
     """InfoNCE, perhaps with more uniformity than it has by itself."""
     if not uniform_weight:
         return lambda x, y, labels: info_nce(x, y, temperature=temperature)
-    return lambda x, y, labels: align_uniform(
+    return lambda x, y, labels: align_uniform_loss(
         x,
         y,
         align_weight=0.0,

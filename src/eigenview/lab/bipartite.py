@@ -35,7 +35,7 @@ from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, MARKERS, panels
 from eigenview.lab.planted import minimised
 from eigenview.lab.similarity import linear_cka
-from eigenview.losses import clip
+from eigenview.losses import clip_loss
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -105,7 +105,7 @@ def two_walks(weights: Tensor) -> Tensor:
 def clip_on_graph(image: Tensor, text: Tensor, weights: Tensor, *, kernel: Kernel | None = None) -> Tensor:
     """CLIP over all pairs of the graph at once: ½·(mean over images + mean over texts) of the cross-entropy.
 
-    ``weights`` (images, texts); the identity gives :func:`eigenview.clip` itself. Cosine, unless a kernel is given.
+    ``weights`` (images, texts); the identity gives :func:`eigenview.clip_loss`. Cosine, unless a kernel is given.
     """
     coupling = Coupling(CosineKernel(TEMPERATURE) if kernel is None else kernel, partition="all")
     forth = coupling(image, text, target=from_graph(weights))
@@ -125,7 +125,7 @@ def learned(pairs: Pairs, *, steps: int, seed: int) -> Tensor:
 
 
 def learned_from_batches(pairs: Pairs, *, steps: int, seed: int, batch: int = 64) -> Tensor:
-    """The same by :func:`eigenview.clip` on batches of drawn pairs and Adam, as CLIP is trained."""
+    """The same by :func:`eigenview.clip_loss` on batches of drawn pairs and Adam, as CLIP is trained."""
     images, texts = pairs.weights.shape
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(images + texts, WIDTH, generator=generator, dtype=torch.float64).requires_grad_()
@@ -133,7 +133,7 @@ def learned_from_batches(pairs: Pairs, *, steps: int, seed: int, batch: int = 64
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
     for _ in range(steps):
         drawn = torch.multinomial(pairs.weights.flatten(), batch, replacement=True, generator=generator)
-        loss = clip(rows[drawn // texts], rows[images + drawn % texts], temperature=TEMPERATURE)
+        loss = clip_loss(rows[drawn // texts], rows[images + drawn % texts], temperature=TEMPERATURE)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
@@ -207,8 +207,8 @@ def _lines(rising: list[Point], noisy: list[Point], batches: dict[str, Interval]
         for point in [*rising, *noisy]
     ]
     lines.append(
-        f"By clip() on drawn batches of 64 pairs: ARI with spectral clustering {written(batches['with_spectral'], 2)}, "
-        f"widest angle to the eigenvectors {batches['angle_degrees']['mean']:.0f} degrees."
+        f"By clip_loss() on drawn batches of 64 pairs: ARI with spectral clustering "
+        f"{written(batches['with_spectral'], 2)}, widest angle to the eigenvectors {batches['angle_degrees']['mean']:.0f} degrees."
     )
     return lines
 

@@ -31,7 +31,7 @@ from eigenview.lab.small_encoders import (
     held_out_pairs,
     random_pairs,
 )
-from eigenview.losses import align_uniform, info_nce
+from eigenview.losses import align_uniform_loss, info_nce
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -120,7 +120,7 @@ def _objective(kind: Kind, classes: int, seed: int) -> Objective:
         return Classified(2, classes, seed=seed)
     if kind == "contrastive":
         return lambda x, y, labels: info_nce(x, y, temperature=0.5)
-    return lambda x, y, labels: align_uniform(x, y)
+    return lambda x, y, labels: align_uniform_loss(x, y)
 
 
 def circle_data(found: OnCircle) -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eigenview.losses.captions import CLIP, SigLIP, clip, siglip
+from eigenview.losses.captions import CLIPLoss, SigLIPLoss, clip_loss, siglip_loss
 from eigenview.losses.contrastive import (
     InfoNCE,
     KernelInfoNCE,
@@ -11,14 +11,14 @@ from eigenview.losses.contrastive import (
     kernel_info_nce,
     supervised_contrastive,
 )
-from eigenview.losses.hypersphere import AlignUniform, align_uniform, alignment, uniformity, uniformity_floor
+from eigenview.losses.entropy import MaximumEntropy, entropy_dual, maximum_entropy
+from eigenview.losses.hypersphere import AlignUniformLoss, align_uniform_loss, alignment, uniformity, uniformity_floor
 from eigenview.losses.kernel_sums import (
     concatenation_sum_of_authors,
     concatenation_sum_of_paper,
     simple_sum_of_authors,
     simple_sum_of_paper,
 )
-from eigenview.losses.maximum_entropy import MaximumEntropy, entropy_dual, maximum_entropy
 from eigenview.losses.momentum import (
     MomentumAlignUniform,
     MomentumContrast,
@@ -27,48 +27,48 @@ from eigenview.losses.momentum import (
 )
 from eigenview.losses.prototypes import ClusterAssignment, SwappedAssignment, cluster_assignment, swapped_assignment
 from eigenview.losses.random_walk import RandomWalkLaplacian, random_walk_laplacian
-from eigenview.losses.sim_siam import SimSiam, sim_siam
+from eigenview.losses.simsiam import SimSiamLoss, simsiam_loss
 from eigenview.losses.spectral import (
-    LaplacianEigenmaps,
+    LaplacianEigenmapsLoss,
     SpectralContrastive,
-    laplacian_eigenmaps,
+    laplacian_eigenmaps_loss,
     spectral_contrastive,
 )
 
 __all__ = [
-    "CLIP",
-    "AlignUniform",
+    "AlignUniformLoss",
+    "CLIPLoss",
     "ClusterAssignment",
     "InfoNCE",
     "KernelInfoNCE",
-    "LaplacianEigenmaps",
+    "LaplacianEigenmapsLoss",
     "MaximumEntropy",
     "MomentumAlignUniform",
     "MomentumContrast",
     "RandomWalkLaplacian",
-    "SigLIP",
-    "SimSiam",
+    "SigLIPLoss",
+    "SimSiamLoss",
     "SpectralContrastive",
     "SupervisedContrastive",
     "SwappedAssignment",
-    "align_uniform",
+    "align_uniform_loss",
     "alignment",
-    "clip",
+    "clip_loss",
     "cluster_assignment",
     "concatenation_sum_of_authors",
     "concatenation_sum_of_paper",
     "entropy_dual",
     "info_nce",
     "kernel_info_nce",
-    "laplacian_eigenmaps",
+    "laplacian_eigenmaps_loss",
     "maximum_entropy",
     "momentum_align_uniform",
     "momentum_contrast",
     "random_walk_laplacian",
-    "siglip",
-    "sim_siam",
+    "siglip_loss",
     "simple_sum_of_authors",
     "simple_sum_of_paper",
+    "simsiam_loss",
     "spectral_contrastive",
     "supervised_contrastive",
     "swapped_assignment",

@@ -16,7 +16,7 @@ from eigenview.graph.streaming import softplus
 from eigenview.graph.targets import SameItem, from_captions
 
 
-def clip(
+def clip_loss(
     image: Tensor,
     text: Tensor,
     *,
@@ -32,14 +32,14 @@ def clip(
     ``image`` (n, d), ``text`` (m, d). Without ids row i matches row i. With ``image_ids`` (n,) and ``text_ids`` (m,),
     equal on every process that holds the same image, several captions may share an image and repeats are positives,
     never negatives; an image without caption in the batch is only a candidate. ``temperature`` may carry gradient:
-    CLIP learns ln(1/τ) (:class:`CLIP`). LaCLIP is this loss with one caption drawn per step. Chance: ln n.
+    CLIP learns ln(1/τ) (:class:`CLIPLoss`). LaCLIP is this loss with one caption drawn per step. Chance: ln n.
     """
     forth, back = _targets(image, text, image_ids, text_ids, group, as_indicators=False)
     coupling = Coupling(CosineKernel(temperature), partition="all", normalize=normalize, check_values=check_values)
     return (coupling(image, text, target=forth, group=group) + coupling(text, image, target=back, group=group)) / 2
 
 
-def siglip(
+def siglip_loss(
     image: Tensor,
     text: Tensor,
     *,
@@ -53,8 +53,8 @@ def siglip(
 ) -> Tensor:
     """−(1/n) Σ_ij log σ(± (cos_ij/τ + b)), + where image i and text j match: every edge by itself.
 
-    Shapes and ids as :func:`clip`; n counts the images that have a caption in the batch. Chance (constant embeddings,
-    s = 1/τ + b): softplus(−s) + (n−1)·softplus(s).
+    Shapes and ids as :func:`clip_loss`; n counts the images that have a caption in the batch. Chance (constant
+    embeddings, s = 1/τ + b): softplus(−s) + (n−1)·softplus(s).
     """
     forth, _ = _targets(image, text, image_ids, text_ids, group, as_indicators=True)
     coupling = Coupling(
@@ -89,8 +89,8 @@ def _targets(
     return forth, from_captions(text_ids, image_ids, as_indicators=as_indicators)
 
 
-class CLIP(nn.Module):
-    """:func:`clip` with its learnable scale: s = exp(t), t = ln(1/0.07) at first, kept in [0, ln 100].
+class CLIPLoss(nn.Module):
+    """:func:`clip_loss` with its learnable scale: s = exp(t), t = ln(1/0.07) at first, kept in [0, ln 100].
 
     Call :meth:`clamp` after each optimiser step (the log-scale is clamped, not the scale), and give ``log_scale`` no
     weight decay.
@@ -104,7 +104,7 @@ class CLIP(nn.Module):
     def forward(
         self, image: Tensor, text: Tensor, *, image_ids: Tensor | None = None, text_ids: Tensor | None = None
     ) -> Tensor:
-        return clip(
+        return clip_loss(
             image,
             text,
             temperature=(-self.log_scale).exp(),
@@ -122,8 +122,8 @@ class CLIP(nn.Module):
         return math.log(items)
 
 
-class SigLIP(nn.Module):
-    """:func:`siglip` with its learnable log-scale (ln 10 at first) and bias (−10 at first)."""
+class SigLIPLoss(nn.Module):
+    """:func:`siglip_loss` with its learnable log-scale (ln 10 at first) and bias (−10 at first)."""
 
     def __init__(
         self, *, temperature: float = 0.1, bias: float = -10.0, normalize: bool = True, group: Group = None
@@ -136,7 +136,7 @@ class SigLIP(nn.Module):
     def forward(
         self, image: Tensor, text: Tensor, *, image_ids: Tensor | None = None, text_ids: Tensor | None = None
     ) -> Tensor:
-        return siglip(
+        return siglip_loss(
             image,
             text,
             temperature=(-self.log_scale).exp(),

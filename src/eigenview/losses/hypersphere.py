@@ -16,7 +16,7 @@ from eigenview.graph.sphere import uniformity_floor
 from eigenview.losses.contrastive import info_nce
 from eigenview.losses.views import mean_over_items, pairs_of, prepare_views
 
-__all__ = ["AlignUniform", "align_uniform", "alignment", "uniformity", "uniformity_floor"]
+__all__ = ["AlignUniformLoss", "align_uniform_loss", "alignment", "uniformity", "uniformity_floor"]
 
 
 def alignment(
@@ -55,7 +55,7 @@ def uniformity(
     return total - math.log(n) - math.log(n - 1)
 
 
-def align_uniform(
+def align_uniform_loss(
     *views: Tensor,
     align_weight: float = 1.0,
     uniform_weight: float = 1.0,
@@ -90,8 +90,8 @@ def align_uniform(
     return total
 
 
-class AlignUniform(nn.Module):
-    """:func:`align_uniform` as a module."""
+class AlignUniformLoss(nn.Module):
+    """:func:`align_uniform_loss` as a module."""
 
     def __init__(
         self,
@@ -115,7 +115,7 @@ class AlignUniform(nn.Module):
         self.normalize, self.group = normalize, group
 
     def forward(self, *views: Tensor) -> Tensor:
-        return align_uniform(
+        return align_uniform_loss(
             *views,
             align_weight=self.align_weight,
             uniform_weight=self.uniform_weight,

@@ -46,7 +46,7 @@ def _factorisation(x: Tensor, y: Tensor, items: int, group: Group) -> Tensor:
     return -2 * mean_over_items(own, group, count=items) + different / (items * (items - 1))
 
 
-def laplacian_eigenmaps(
+def laplacian_eigenmaps_loss(
     *views: Tensor, decorrelation_weight: float = 1.0, check_values: bool = True, group: Group = None
 ) -> Tensor:
     """mean_i ‖x_i − y_i‖² + w·‖C − I‖²_F / d, C the covariance of all views: eigenmaps with a soft constraint.
@@ -84,15 +84,15 @@ class SpectralContrastive(nn.Module):
         return self.mu - 2
 
 
-class LaplacianEigenmaps(nn.Module):
-    """:func:`laplacian_eigenmaps` as a module."""
+class LaplacianEigenmapsLoss(nn.Module):
+    """:func:`laplacian_eigenmaps_loss` as a module."""
 
     def __init__(self, *, decorrelation_weight: float = 1.0, group: Group = None) -> None:
         super().__init__()
         self.decorrelation_weight, self.group = decorrelation_weight, group
 
     def forward(self, *views: Tensor) -> Tensor:
-        return laplacian_eigenmaps(*views, decorrelation_weight=self.decorrelation_weight, group=self.group)
+        return laplacian_eigenmaps_loss(*views, decorrelation_weight=self.decorrelation_weight, group=self.group)
 
     def chance_level(self) -> float:
         return self.decorrelation_weight

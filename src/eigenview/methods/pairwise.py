@@ -16,16 +16,16 @@ from eigenview.graph.kernel_text import read_kernel
 from eigenview.graph.kernels import ExponentialKernel, GaussianKernel, Kernel, LaplacianKernel
 from eigenview.losses import (
     RandomWalkLaplacian,
-    align_uniform,
+    align_uniform_loss,
     concatenation_sum_of_authors,
     concatenation_sum_of_paper,
     info_nce,
     kernel_info_nce,
-    laplacian_eigenmaps,
+    laplacian_eigenmaps_loss,
     random_walk_laplacian,
-    sim_siam,
     simple_sum_of_authors,
     simple_sum_of_paper,
+    simsiam_loss,
     spectral_contrastive,
     supervised_contrastive,
 )
@@ -174,7 +174,7 @@ class AlignUniform(Pairwise):
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
         chosen = self.settings
-        return align_uniform(
+        return align_uniform_loss(
             *views,
             align_weight=chosen.align_weight,
             uniform_weight=chosen.uniform_weight,
@@ -200,8 +200,8 @@ class LaplacianEigenmaps(Pairwise):
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
         given, width = self.settings.decorrelation_weight, self.head.output_width
         if given is not None:
-            return laplacian_eigenmaps(*views, decorrelation_weight=given, group=self.setting.group)
-        return laplacian_eigenmaps(*views, decorrelation_weight=width, group=self.setting.group) / width
+            return laplacian_eigenmaps_loss(*views, decorrelation_weight=given, group=self.setting.group)
+        return laplacian_eigenmaps_loss(*views, decorrelation_weight=width, group=self.setting.group) / width
 
     def chance_level(self, items: int) -> float:
         given = self.settings.decorrelation_weight
@@ -250,7 +250,7 @@ class SimSiam(Method):
         views = by_view(projections, batch.items)
         pairs = [(a, b) for a in range(len(views)) for b in range(a + 1, len(views))]
         losses = [
-            sim_siam(predictions[a], predictions[b], views[a], views[b], group=self.setting.group) for a, b in pairs
+            simsiam_loss(predictions[a], predictions[b], views[a], views[b], group=self.setting.group) for a, b in pairs
         ]
         return StepOutput(torch.stack(losses).mean(), watched(views, self.setting.views[0]))
 

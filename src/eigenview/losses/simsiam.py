@@ -8,7 +8,7 @@ from eigenview.distributed import Group
 from eigenview.losses.views import mean_over_items, prepare_views
 
 
-def sim_siam(
+def simsiam_loss(
     prediction_a: Tensor,
     prediction_b: Tensor,
     projection_a: Tensor,
@@ -27,15 +27,15 @@ def sim_siam(
     return -mean_over_items(((p_a * z_b).sum(dim=1) + (p_b * z_a).sum(dim=1)) / 2, group, count=items)
 
 
-class SimSiam(nn.Module):
-    """:func:`sim_siam` as a module."""
+class SimSiamLoss(nn.Module):
+    """:func:`simsiam_loss` as a module."""
 
     def __init__(self, *, group: Group = None) -> None:
         super().__init__()
         self.group = group
 
     def forward(self, prediction_a: Tensor, prediction_b: Tensor, projection_a: Tensor, projection_b: Tensor) -> Tensor:
-        return sim_siam(prediction_a, prediction_b, projection_a, projection_b, group=self.group)
+        return simsiam_loss(prediction_a, prediction_b, projection_a, projection_b, group=self.group)
 
     def chance_level(self) -> float:
         """Constant embeddings reach the minimum: a loss of −1 says nothing about success."""
