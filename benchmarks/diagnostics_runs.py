@@ -12,28 +12,28 @@ from typing import Any
 from torch import Tensor
 
 from eigenview.methods import METHODS, ViewedBatch
-from eigenview.methods.pairwise import KernelInfoNCE, SimCLR
-from eigenview.methods.swav import SwAV
+from eigenview.methods.pairwise import KernelInfoNCEMethod, SimCLRMethod
+from eigenview.methods.swav import SwAVMethod
 
 RATE = 2e-3
 COLLAPSES = ("full collapse", "dimensional collapse")
 
 
-class MismatchedSimCLR(SimCLR):
+class MismatchedSimCLR(SimCLRMethod):
     """Positives are views of different images."""
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
         return super().loss([views[0], *(view.roll(1, dims=0) for view in views[1:])], batch)
 
 
-class MismatchedKernel(KernelInfoNCE):
+class MismatchedKernel(KernelInfoNCEMethod):
     """The same for any kernel."""
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
         return super().loss([views[0], *(view.roll(1, dims=0) for view in views[1:])], batch)
 
 
-class SoftmaxCodes(SwAV):
+class SoftmaxCodes(SwAVMethod):
     """SwAV without Sinkhorn: each crop's code is the softmax of its own scores, so nothing balances the prototypes."""
 
     def _codes(self, scores: list[Tensor], views: list[Tensor], epoch: int) -> list[Tensor]:

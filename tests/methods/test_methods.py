@@ -13,7 +13,7 @@ from eigenview import losses
 from eigenview.errors import DataError, SettingError
 from eigenview.graph.kernels import GaussianKernel, LaplacianKernel
 from eigenview.graph.transport import sinkhorn
-from eigenview.methods import METHODS, Setting, ViewedBatch, find_method
+from eigenview.methods import METHODS, MethodContext, ViewedBatch, find_method
 from eigenview.methods.pairwise import KernelSettings, chosen_kernel
 from eigenview.nn import wrap
 
@@ -39,7 +39,7 @@ def build(name, *, views=(2,), constant=False, classes=CLASSES, items=ITEMS, **o
     encoder = wrap(module, feature_width=WIDTH, image_size=4)
     kind = find_method(name)
     settings = kind.settings_type(**{"head": "identity", **SMALL.get(name, {}), **options})
-    return kind(encoder, settings, Setting(items, classes, views, steps_per_epoch=10))
+    return kind(encoder, settings, MethodContext(items, classes, views, steps_per_epoch=10))
 
 
 def batch_of(views=(2,), sizes=(4, 4), step=0):
@@ -126,7 +126,7 @@ def test_many_crops_of_two_sizes_reach_every_method(name):
     encoder = wrap(nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, WIDTH)), feature_width=WIDTH)
     kind = find_method(name)
     settings = kind.settings_type(**{"head": "identity", **SMALL.get(name, {})})
-    method = kind(encoder, settings, Setting(ITEMS, CLASSES, views, steps_per_epoch=10))
+    method = kind(encoder, settings, MethodContext(ITEMS, CLASSES, views, steps_per_epoch=10))
     batch = batch_of(views, (8, 4))
     method.start_epoch(0, lambda: iter([batch]))
     output = method(batch)

@@ -208,7 +208,8 @@ def _lines(rising: list[Point], noisy: list[Point], batches: dict[str, Interval]
     ]
     lines.append(
         f"By clip_loss() on drawn batches of 64 pairs: ARI with spectral clustering "
-        f"{written(batches['with_spectral'], 2)}, widest angle to the eigenvectors {batches['angle_degrees']['mean']:.0f} degrees."
+        f"{written(batches['with_spectral'], 2)}, widest angle to the eigenvectors "
+        f"{batches['angle_degrees']['mean']:.0f} degrees."
     )
     return lines
 

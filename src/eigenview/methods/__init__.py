@@ -5,36 +5,36 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from eigenview.errors import SettingError
-from eigenview.methods.clustered import DeepClusterV2, SeLaV2
-from eigenview.methods.method import Method, MethodSettings, Setting, StepOutput, ViewedBatch
-from eigenview.methods.moco import MoCo
+from eigenview.methods.clustered import DeepClusterV2Method, SeLaV2Method
+from eigenview.methods.method import Method, MethodContext, MethodSettings, StepOutput, ViewedBatch
+from eigenview.methods.moco import MoCoMethod
 from eigenview.methods.pairwise import (
-    AlignUniform,
-    KernelInfoNCE,
-    LaplacianEigenmaps,
-    RandomWalk,
-    SimCLR,
-    SimSiam,
-    Spectral,
-    SupCon,
+    AlignUniformMethod,
+    KernelInfoNCEMethod,
+    LaplacianEigenmapsMethod,
+    RandomWalkMethod,
+    SimCLRMethod,
+    SimSiamMethod,
+    SpectralMethod,
+    SupConMethod,
 )
-from eigenview.methods.supervised import Supervised
-from eigenview.methods.swav import SwAV
+from eigenview.methods.supervised import SupervisedMethod
+from eigenview.methods.swav import SwAVMethod
 
 METHODS: dict[str, type[Method]] = {
-    "simclr": SimCLR,
-    "kernel-infonce": KernelInfoNCE,
-    "random-walk": RandomWalk,
-    "spectral": Spectral,
-    "align-uniform": AlignUniform,
-    "laplacian-eigenmaps": LaplacianEigenmaps,
-    "simsiam": SimSiam,
-    "supcon": SupCon,
-    "moco": MoCo,
-    "swav": SwAV,
-    "deepcluster-v2": DeepClusterV2,
-    "sela-v2": SeLaV2,
-    "supervised": Supervised,
+    "simclr": SimCLRMethod,
+    "kernel-infonce": KernelInfoNCEMethod,
+    "random-walk": RandomWalkMethod,
+    "spectral": SpectralMethod,
+    "align-uniform": AlignUniformMethod,
+    "laplacian-eigenmaps": LaplacianEigenmapsMethod,
+    "simsiam": SimSiamMethod,
+    "supcon": SupConMethod,
+    "moco": MoCoMethod,
+    "swav": SwAVMethod,
+    "deepcluster-v2": DeepClusterV2Method,
+    "sela-v2": SeLaV2Method,
+    "supervised": SupervisedMethod,
 }
 
 
@@ -50,8 +50,8 @@ def find_method(name: str) -> type[Method]:
 __all__ = [
     "METHODS",
     "Method",
+    "MethodContext",
     "MethodSettings",
-    "Setting",
     "StepOutput",
     "ViewedBatch",
     "find_method",

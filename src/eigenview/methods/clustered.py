@@ -15,7 +15,16 @@ from eigenview.graph.clustering import spherical_kmeans
 from eigenview.graph.transport import sinkhorn
 from eigenview.losses import cluster_assignment
 from eigenview.losses.prototypes import IGNORED
-from eigenview.methods.method import Method, MethodSettings, Pass, Setting, StepOutput, ViewedBatch, by_view, watched
+from eigenview.methods.method import (
+    Method,
+    MethodContext,
+    MethodSettings,
+    Pass,
+    StepOutput,
+    ViewedBatch,
+    by_view,
+    watched,
+)
 from eigenview.methods.swav import used_share
 from eigenview.nn import Encoder, MemoryBank, Prototypes
 
@@ -27,7 +36,7 @@ class ClusteredSettings(MethodSettings):
     iterations: int = Field(10, ge=1)  # of k-means
 
 
-class DeepClusterV2(Method):
+class DeepClusterV2Method(Method):
     """Centroids of the bank become the prototypes at each epoch; they are never trained."""
 
     settings_type: ClassVar[type[ClusteredSettings]] = ClusteredSettings
@@ -36,14 +45,14 @@ class DeepClusterV2(Method):
     settings: ClusteredSettings
     assignment: Tensor
 
-    def __init__(self, encoder: Encoder, settings: ClusteredSettings, setting: Setting) -> None:
-        super().__init__(encoder, settings, setting)
-        assert setting.items is not None
+    def __init__(self, encoder: Encoder, settings: ClusteredSettings, context: MethodContext) -> None:
+        super().__init__(encoder, settings, context)
+        assert context.items is not None
         self.head = self.build_head()
         width = self.head.output_width
         self.prototypes = Prototypes(width, settings.prototypes).requires_grad_(self.trains_prototypes)
-        self.bank = MemoryBank(setting.views[0], setting.items, width)
-        start = torch.full((len(settings.prototypes), setting.items), IGNORED)
+        self.bank = MemoryBank(context.views[0], context.items, width)
+        start = torch.full((len(settings.prototypes), context.items), IGNORED)
         self.register_buffer("assignment", start)
 
     def start_epoch(self, epoch: int, whole_pass: Pass) -> None:
@@ -51,16 +60,16 @@ class DeepClusterV2(Method):
             self._fill_bank(whole_pass)
         self.assignment.fill_(IGNORED)
         for head in range(len(self.settings.prototypes)):
-            index, rows = self.bank.share(head % self.setting.views[0], self.setting.group)
+            index, rows = self.bank.share(head % self.context.views[0], self.context.group)
             labels = self._assign(head, rows, epoch)
-            everyone = gather_rows(index, self.setting.group)
-            self.assignment[head, everyone] = gather_rows(labels, self.setting.group)
+            everyone = gather_rows(index, self.context.group)
+            self.assignment[head, everyone] = gather_rows(labels, self.context.group)
 
     @torch.no_grad()
     def _fill_bank(self, whole_pass: Pass) -> None:
         for batch in whole_pass():
             views = by_view(normalize(self.head(self.encoder(batch.groups[0])), dim=1), batch.items)
-            self.bank.update(batch.indices, views[: self.setting.views[0]], self.setting.group)
+            self.bank.update(batch.indices, views[: self.context.views[0]], self.context.group)
 
     def _assign(self, head: int, rows: Tensor, epoch: int) -> Tensor:
         """Clusters of this process's share of the bank; the centroids overwrite the head's prototypes."""
@@ -69,8 +78,8 @@ class DeepClusterV2(Method):
             self.settings.prototypes[head],
             iterations=self.settings.iterations,
             start="random",
-            seed=self.setting.seed + 1000 * epoch + head,
-            group=self.setting.group,
+            seed=self.context.seed + 1000 * epoch + head,
+            group=self.context.group,
         )
         self.prototypes.set_(head, found.centroids)
         return found.assignment
@@ -84,14 +93,14 @@ class DeepClusterV2(Method):
                 scores,
                 self.assignment[head, batch.indices],
                 temperature=self.settings.temperature,
-                group=self.setting.group,
+                group=self.context.group,
             )
             for head, scores in enumerate(per_head)
         ]
         views = by_view(embeddings, batch.items)
-        large = self.setting.views[0]
+        large = self.context.views[0]
         if self.training:
-            self.bank.update(batch.indices, [view.detach() for view in views[:large]], self.setting.group)
+            self.bank.update(batch.indices, [view.detach() for view in views[:large]], self.context.group)
         sharp = (per_head[0][0].detach() / self.settings.temperature).softmax(dim=1)
         return StepOutput(torch.stack(losses).mean(), watched(views, large), {"prototypes used": used_share(sharp)})
 
@@ -104,7 +113,7 @@ class SeLaSettings(ClusteredSettings):
     sinkhorn_iterations: int = Field(30, ge=1)  # ours: enough to balance a whole bank
 
 
-class SeLaV2(DeepClusterV2):
+class SeLaV2Method(DeepClusterV2Method):
     """Balanced assignments by transport instead of k-means; prototypes are trained, not overwritten.
 
     Never released; as its maintainer describes it. Labels are the transport's largest entry, as in SeLa.
@@ -122,6 +131,6 @@ class SeLaV2(DeepClusterV2):
             scores,
             epsilon=self.settings.epsilon,
             iterations=self.settings.sinkhorn_iterations,
-            group=self.setting.group,
+            group=self.context.group,
         )
         return codes.argmax(dim=1)

@@ -27,7 +27,7 @@ class MethodSettings(BaseModel):
 
 
 @dataclass(frozen=True)
-class Setting:
+class MethodContext:
     """Where a method is put to work: the data and the processes."""
 
     items: int | None  # None: a stream without an index
@@ -72,20 +72,20 @@ class Method(nn.Module, ABC):
     has_chance_level: ClassVar[bool] = True  # False: collapse is a minimum, watch the rank
     fewest_views: ClassVar[int] = 2
 
-    def __init__(self, encoder: Encoder, settings: MethodSettings, setting: Setting) -> None:
+    def __init__(self, encoder: Encoder, settings: MethodSettings, context: MethodContext) -> None:
         super().__init__()
-        self.encoder, self.settings, self.setting = encoder, settings, setting
+        self.encoder, self.settings, self.context = encoder, settings, context
         self._check()
 
     def _check(self) -> None:
-        name = type(self).__name__
-        if self.needs_index and self.setting.items is None:
+        name = type(self).__name__.removesuffix("Method")
+        if self.needs_index and self.context.items is None:
             raise SettingError(f"{name} remembers every image by its index; a stream has none: use an indexed source")
-        if self.needs_labels and self.setting.classes is None:
+        if self.needs_labels and self.context.classes is None:
             raise SettingError(f"{name} learns from labels; this source has none")
-        if self.setting.views[0] < self.fewest_views:
+        if self.context.views[0] < self.fewest_views:
             raise SettingError(
-                f"{name} needs at least {self.fewest_views} large views of each image; got {self.setting.views[0]}"
+                f"{name} needs at least {self.fewest_views} large views of each image; got {self.context.views[0]}"
             )
 
     def build_head(self) -> MLP | Identity:

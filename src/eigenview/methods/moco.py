@@ -13,7 +13,7 @@ from torch.nn.functional import normalize
 from eigenview.distributed import world_size
 from eigenview.graph.kernel_text import read_kernel
 from eigenview.losses import momentum_align_uniform, momentum_contrast
-from eigenview.methods.method import Method, MethodSettings, Setting, StepOutput, ViewedBatch, by_view, watched
+from eigenview.methods.method import Method, MethodContext, MethodSettings, StepOutput, ViewedBatch, by_view, watched
 from eigenview.nn import Encoder, MomentumEncoder, Queue, shuffle_rows, split_batch_norm, unshuffle_rows
 
 
@@ -47,18 +47,18 @@ class Embedder(nn.Module):
         return embeddings
 
 
-class MoCo(Method):
+class MoCoMethod(Method):
     settings_type: ClassVar = MoCoSettings
     settings: MoCoSettings
 
-    def __init__(self, encoder: Encoder, settings: MoCoSettings, setting: Setting) -> None:
-        if settings.batch_norm == "shuffled" and world_size(setting.group) == 1:
+    def __init__(self, encoder: Encoder, settings: MoCoSettings, context: MethodContext) -> None:
+        if settings.batch_norm == "shuffled" and world_size(context.group) == 1:
             split_batch_norm(encoder, settings.splits)
-        super().__init__(encoder, settings, setting)
+        super().__init__(encoder, settings, context)
         self.head = self.build_head()
         self.key = MomentumEncoder(Embedder(encoder, self.head))
         self.kernel = None if settings.kernel is None else read_kernel(settings.kernel)
-        self.queue = Queue(settings.queue, self.head.output_width, seed=setting.seed)
+        self.queue = Queue(settings.queue, self.head.output_width, seed=context.seed)
 
     @property
     def synchronises_batch_norm(self) -> bool:
@@ -75,11 +75,11 @@ class MoCo(Method):
         loss = torch.stack([self._loss(queries[q], keys[k], queue) for q, k in directions]).mean()
         if self.training:
             for _, k in directions:
-                self.queue.enqueue(keys[k], self.setting.group)
+                self.queue.enqueue(keys[k], self.context.group)
         return StepOutput(loss, watched([queries[0], keys[1]], 2))
 
     def _loss(self, query: Tensor, key: Tensor, queue: Tensor) -> Tensor:
-        chosen, group = self.settings, self.setting.group
+        chosen, group = self.settings, self.context.group
         if chosen.objective == "align-uniform":
             return momentum_align_uniform(
                 query,
@@ -102,9 +102,9 @@ class MoCo(Method):
 
     def _encode_key(self, images: Tensor, step: int) -> Tensor:
         """Keys in another company than their queries, so that batch statistics cannot give them away."""
-        generator = torch.Generator().manual_seed((self.setting.seed * 1_000_003 + step) % 2**63)
-        shuffled, way = shuffle_rows(images, self.setting.group, generator=generator)
-        return unshuffle_rows(self.key(shuffled), way, self.setting.group)
+        generator = torch.Generator().manual_seed((self.context.seed * 1_000_003 + step) % 2**63)
+        shuffled, way = shuffle_rows(images, self.context.group, generator=generator)
+        return unshuffle_rows(self.key(shuffled), way, self.context.group)
 
     def chance_level(self, items: int) -> float:
         if self.settings.objective == "align-uniform":

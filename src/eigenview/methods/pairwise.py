@@ -30,15 +30,15 @@ from eigenview.losses import (
     supervised_contrastive,
 )
 from eigenview.losses.contrastive import summands
-from eigenview.methods.method import Method, MethodSettings, Setting, StepOutput, ViewedBatch, by_view, watched
+from eigenview.methods.method import Method, MethodContext, MethodSettings, StepOutput, ViewedBatch, by_view, watched
 from eigenview.nn import Encoder, simsiam_predictor
 
 
-class Pairwise(Method):
+class PairwiseMethod(Method):
     """An encoder, a head, and a loss over all views."""
 
-    def __init__(self, encoder: Encoder, settings: MethodSettings, setting: Setting) -> None:
-        super().__init__(encoder, settings, setting)
+    def __init__(self, encoder: Encoder, settings: MethodSettings, context: MethodContext) -> None:
+        super().__init__(encoder, settings, context)
         self.head = self.build_head()
 
     @abstractmethod
@@ -47,23 +47,23 @@ class Pairwise(Method):
 
     def step(self, batch: ViewedBatch) -> StepOutput:
         views = by_view(self.head(self.features(batch)), batch.items)
-        return StepOutput(self.loss(views, batch), watched(views, self.setting.views[0]))
+        return StepOutput(self.loss(views, batch), watched(views, self.context.views[0]))
 
     @property
     def view_count(self) -> int:
-        return sum(self.setting.views)
+        return sum(self.context.views)
 
 
 class SimCLRSettings(MethodSettings):
     temperature: float = Field(0.5, gt=0)  # 0.5 for CIFAR-10 (B = 512); 0.1 for ImageNet
 
 
-class SimCLR(Pairwise):
+class SimCLRMethod(PairwiseMethod):
     settings_type: ClassVar = SimCLRSettings
     settings: SimCLRSettings
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        return info_nce(*views, temperature=self.settings.temperature, group=self.setting.group)
+        return info_nce(*views, temperature=self.settings.temperature, group=self.context.group)
 
     def chance_level(self, items: int) -> float:
         return math.log(self.view_count * items - 1)
@@ -98,17 +98,17 @@ def chosen_kernel(settings: KernelSettings) -> Kernel:
     return named[settings.kernel]() if settings.kernel in named else read_kernel(settings.kernel)
 
 
-class KernelInfoNCE(Pairwise):
+class KernelInfoNCEMethod(PairwiseMethod):
     settings_type: ClassVar = KernelSettings
     settings: KernelSettings
 
-    def __init__(self, encoder: Encoder, settings: KernelSettings, setting: Setting) -> None:
-        super().__init__(encoder, settings, setting)
+    def __init__(self, encoder: Encoder, settings: KernelSettings, context: MethodContext) -> None:
+        super().__init__(encoder, settings, context)
         self.kernel = chosen_kernel(settings)
         self.kernel_settings = nn.ParameterList(t for t in self.kernel.tensors() if isinstance(t, nn.Parameter))
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        return kernel_info_nce(*views, kernel=self.kernel, form=self.settings.form, group=self.setting.group)
+        return kernel_info_nce(*views, kernel=self.kernel, form=self.settings.form, group=self.context.group)
 
     def chance_level(self, items: int) -> float:
         level = math.log(self.view_count * items - 1)
@@ -124,7 +124,7 @@ class RandomWalkSettings(MethodSettings):
     reduction: Literal["sum", "mean"] = "sum"
 
 
-class RandomWalk(Pairwise):
+class RandomWalkMethod(PairwiseMethod):
     settings_type: ClassVar = RandomWalkSettings
     settings: RandomWalkSettings
 
@@ -135,7 +135,7 @@ class RandomWalk(Pairwise):
             form=chosen.form,
             temperature=chosen.temperature,
             reduction=chosen.reduction,
-            group=self.setting.group,
+            group=self.context.group,
         )
 
     def chance_level(self, items: int) -> float:
@@ -148,12 +148,12 @@ class SpectralSettings(MethodSettings):
     mu: float = Field(1.0, gt=0)
 
 
-class Spectral(Pairwise):
+class SpectralMethod(PairwiseMethod):
     settings_type: ClassVar = SpectralSettings
     settings: SpectralSettings
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        return spectral_contrastive(*views, mu=self.settings.mu, group=self.setting.group)
+        return spectral_contrastive(*views, mu=self.settings.mu, group=self.context.group)
 
     def chance_level(self, items: int) -> float:
         return self.settings.mu - 2
@@ -168,7 +168,7 @@ class AlignUniformSettings(MethodSettings):
     temperature: float = Field(0.5, gt=0)
 
 
-class AlignUniform(Pairwise):
+class AlignUniformMethod(PairwiseMethod):
     settings_type: ClassVar = AlignUniformSettings
     settings: AlignUniformSettings
 
@@ -182,7 +182,7 @@ class AlignUniform(Pairwise):
             t=chosen.t,
             contrastive_weight=chosen.contrastive_weight,
             temperature=chosen.temperature,
-            group=self.setting.group,
+            group=self.context.group,
         )
 
     def chance_level(self, items: int) -> float:
@@ -193,15 +193,15 @@ class EigenmapsSettings(MethodSettings):
     decorrelation_weight: float | None = Field(None, ge=0)  # None: both terms as means over the embedding's coordinates
 
 
-class LaplacianEigenmaps(Pairwise):
+class LaplacianEigenmapsMethod(PairwiseMethod):
     settings_type: ClassVar = EigenmapsSettings
     settings: EigenmapsSettings
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
         given, width = self.settings.decorrelation_weight, self.head.output_width
         if given is not None:
-            return laplacian_eigenmaps_loss(*views, decorrelation_weight=given, group=self.setting.group)
-        return laplacian_eigenmaps_loss(*views, decorrelation_weight=width, group=self.setting.group) / width
+            return laplacian_eigenmaps_loss(*views, decorrelation_weight=given, group=self.context.group)
+        return laplacian_eigenmaps_loss(*views, decorrelation_weight=width, group=self.context.group) / width
 
     def chance_level(self, items: int) -> float:
         given = self.settings.decorrelation_weight
@@ -212,7 +212,7 @@ class SupConSettings(MethodSettings):
     temperature: float = Field(0.1, gt=0)
 
 
-class SupCon(Pairwise):
+class SupConMethod(PairwiseMethod):
     settings_type: ClassVar = SupConSettings
     needs_labels: ClassVar = True
     settings: SupConSettings
@@ -220,7 +220,7 @@ class SupCon(Pairwise):
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
         labels = known_labels(batch)
         return supervised_contrastive(
-            *views, labels=labels, temperature=self.settings.temperature, group=self.setting.group
+            *views, labels=labels, temperature=self.settings.temperature, group=self.context.group
         )
 
     def chance_level(self, items: int) -> float:
@@ -232,15 +232,15 @@ class SimSiamSettings(MethodSettings):
     predictor_hidden: int = Field(512, gt=0)
 
 
-class SimSiam(Method):
+class SimSiamMethod(Method):
     """Batch statistics run over all views together; the authors' code takes each view by itself."""
 
     settings_type: ClassVar = SimSiamSettings
     has_chance_level: ClassVar = False
     settings: SimSiamSettings
 
-    def __init__(self, encoder: Encoder, settings: SimSiamSettings, setting: Setting) -> None:
-        super().__init__(encoder, settings, setting)
+    def __init__(self, encoder: Encoder, settings: SimSiamSettings, context: MethodContext) -> None:
+        super().__init__(encoder, settings, context)
         self.head = self.build_head()
         self.predictor = simsiam_predictor(self.head.output_width, hidden=settings.predictor_hidden)
 
@@ -250,9 +250,9 @@ class SimSiam(Method):
         views = by_view(projections, batch.items)
         pairs = [(a, b) for a in range(len(views)) for b in range(a + 1, len(views))]
         losses = [
-            simsiam_loss(predictions[a], predictions[b], views[a], views[b], group=self.setting.group) for a, b in pairs
+            simsiam_loss(predictions[a], predictions[b], views[a], views[b], group=self.context.group) for a, b in pairs
         ]
-        return StepOutput(torch.stack(losses).mean(), watched(views, self.setting.views[0]))
+        return StepOutput(torch.stack(losses).mean(), watched(views, self.context.views[0]))
 
     def chance_level(self, items: int) -> None:
         return None

@@ -12,7 +12,7 @@ from torch.nn.functional import normalize
 
 from eigenview.graph.transport import sinkhorn
 from eigenview.losses import swapped_assignment
-from eigenview.methods.method import Method, MethodSettings, Setting, StepOutput, ViewedBatch, by_view, watched
+from eigenview.methods.method import Method, MethodContext, MethodSettings, StepOutput, ViewedBatch, by_view, watched
 from eigenview.nn import CropQueue, Encoder, Prototypes
 
 
@@ -27,31 +27,31 @@ class SwAVSettings(MethodSettings):
     frozen_steps: int | None = Field(None, ge=0)  # prototypes stay put so long; None: one epoch
 
 
-class SwAV(Method):
+class SwAVMethod(Method):
     settings_type: ClassVar = SwAVSettings
     settings: SwAVSettings
 
-    def __init__(self, encoder: Encoder, settings: SwAVSettings, setting: Setting) -> None:
-        super().__init__(encoder, settings, setting)
+    def __init__(self, encoder: Encoder, settings: SwAVSettings, context: MethodContext) -> None:
+        super().__init__(encoder, settings, context)
         self.head = self.build_head()
         width = self.head.output_width
         self.prototypes = Prototypes(width, settings.prototypes)
-        self.queue = CropQueue(setting.views[0], settings.queue, width) if settings.queue else None
+        self.queue = CropQueue(context.views[0], settings.queue, width) if settings.queue else None
 
     def step(self, batch: ViewedBatch) -> StepOutput:
         self.prototypes.normalize_()
         embeddings = normalize(self.head(self.features(batch)), dim=1)
         scores = by_view(self.prototypes(embeddings)[0], batch.items)
         views = by_view(embeddings, batch.items)
-        large = self.setting.views[0]
+        large = self.context.views[0]
         codes = self._codes([score.detach() for score in scores[:large]], views[:large], batch.epoch)
-        loss = swapped_assignment(scores, codes, temperature=self.settings.temperature, group=self.setting.group)
+        loss = swapped_assignment(scores, codes, temperature=self.settings.temperature, group=self.context.group)
         return StepOutput(loss, watched(views, large), {"prototypes used": used_share(codes[0])})
 
     @torch.no_grad()
     def _codes(self, scores: list[Tensor], views: list[Tensor], epoch: int) -> list[Tensor]:
         """Balanced codes of the large crops; earlier embeddings in the queue help small batches to be balanced."""
-        group = self.setting.group
+        group = self.context.group
         before: list[list[Tensor]] = [[] for _ in scores]
         if self.queue is not None and epoch >= self.settings.queue_from_epoch:
             if self.queue.is_full:
@@ -73,7 +73,7 @@ class SwAV(Method):
 
     def before_update(self, step: int) -> None:
         frozen = self.settings.frozen_steps
-        if step < (self.setting.steps_per_epoch if frozen is None else frozen):
+        if step < (self.context.steps_per_epoch if frozen is None else frozen):
             self.prototypes.freeze_gradients()
 
     def chance_level(self, items: int) -> float:

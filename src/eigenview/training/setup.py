@@ -16,7 +16,7 @@ from torch.optim import Optimizer
 
 from eigenview.distributed import Group, world_size
 from eigenview.errors import SettingError
-from eigenview.methods import Method, Setting, find_method
+from eigenview.methods import Method, MethodContext, find_method
 from eigenview.nn import Encoder, build_encoder, load_weights, synchronise, wrap
 from eigenview.nn.resnet import automatic_stem
 from eigenview.optim import Apart, build_optimizer, build_schedule, parameter_groups, scaled_learning_rate
@@ -84,7 +84,7 @@ def encoder_for(config: TrainConfig, shape: Shape, size: int) -> Encoder:
 
 def build_method(config: TrainConfig, feed: Feed, encoder: Encoder, group: Group) -> Method:
     """The method around its encoder, the same on every process where the generator is."""
-    setting = Setting(
+    context = MethodContext(
         items=feed.items,
         classes=feed.class_count,
         views=tuple(crop.count for crop in feed.recipe.crops),
@@ -92,7 +92,7 @@ def build_method(config: TrainConfig, feed: Feed, encoder: Encoder, group: Group
         seed=config.seed,
         group=group,
     )
-    method = find_method(config.method)(encoder, config.method_settings, setting)
+    method = find_method(config.method)(encoder, config.method_settings, context)
     if world_size(group) > 1 and method.synchronises_batch_norm:
         synchronise(method, group)
     if config.compile:
