@@ -25,7 +25,7 @@ from eigenview.data import Source, decoded, open_source
 from eigenview.diagnostics import THRESHOLDS, Diagnosis, diagnosed
 from eigenview.evaluation import extract, knn_predict, open_run
 from eigenview.evaluation.run_diagnosis import diagnose_run
-from eigenview.training import NotFinite, Run, read_config, train
+from eigenview.training import Run, TrainingDiverged, read_config, train
 
 TRAINING, BANK, QUERIES = 20_000, 8_000, 2_000  # CIFAR-10 images: to train on, and labelled ones for kNN
 ITEMS = {"A": 5000, "B": 2000, "C": 2000}  # images that a diagnosis looks at
@@ -68,8 +68,8 @@ def trained(name: str, planned: Planned, out: Path) -> Path:
     config = read_config(planned.config(str(out / "data" / f"{planned.data}.npz"), str(folder)))
     if not (folder / "trained").exists():
         try:
-            train(config, resumes=True)
-        except NotFinite as problem:
+            train(config, resume=True)
+        except TrainingDiverged as problem:
             print(f"{name}: {problem}")
         last = Run(folder).metrics()[-1]
         print(f"{name:34s} step {last['step']} loss {last.get('loss')} chance {last.get('chance')}", flush=True)

@@ -243,7 +243,7 @@ def _alexnet(bench: Bench) -> EvaluatedRun:
             "minutes": ALEXNET_MINUTES,
             "seed": 0,
         }
-        train(read_config(given), resumes=True)
+        train(read_config(given), resume=True)
     return open_run(folder)
 
 

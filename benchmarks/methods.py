@@ -118,7 +118,7 @@ def one(method: str, seed: int, options: argparse.Namespace, train_set: Source, 
     result = config.out / "knn.json"
     if result.exists():
         return json.loads(result.read_text())
-    run = train(config, resumes=True)
+    run = train(config, resume=True)
     view = centre_view(recipe_for(config.views, train_set))
     torch.manual_seed(seed)
     encoder = build_encoder("small", image_size=32)

@@ -40,7 +40,7 @@ def test_sinkhorn_on_the_device_equals_the_one_on_the_cpu():
 def test_a_run_trains_and_resumes_on_the_device(method, precision, tmp_path):
     given = settings(method, tmp_path, precision=precision, compile=False)
     train(read_config(given))
-    run = train(read_config({**given, "steps": 5}), resumes=True)
+    run = train(read_config({**given, "steps": 5}), resume=True)
     losses = [line["loss"] for line in Run(run.folder).metrics() if "loss" in line]
     assert len(losses) == 5
     assert all(torch.tensor(losses).isfinite())

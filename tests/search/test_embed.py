@@ -146,7 +146,7 @@ def test_unfinished_work_of_other_settings_is_not_mixed_in(tmp_path):
     write_pictures(folder, ["new.png"])
     with pytest.raises(SettingError, match="unfinished work of another source"):
         embed(small_encoder(), folder, out, view=VIEW, workers=0)
-    assert embed(small_encoder(1), folder, out, view=VIEW, workers=0, resumes=False).rows == 22
+    assert embed(small_encoder(1), folder, out, view=VIEW, workers=0, resume=False).rows == 22
 
 
 def _interrupted(folder: Path, out: Path) -> None:

@@ -39,11 +39,11 @@ def settings(method: str, out: Path, **changes: Any) -> dict[str, Any]:
     }
 
 
-def run_quietly(given: dict[str, Any], *, resumes: bool = False) -> Run:
+def run_quietly(given: dict[str, Any], *, resume: bool = False) -> Run:
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Fabric, about this machine
-        return train(read_config(given), resumes=resumes)
+        return train(read_config(given), resume=resume)
 
 
 def as_one_of(rank: int, world: int) -> None:

@@ -25,7 +25,7 @@ import json, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told its background jobs to ignore it
 sys.path.insert(0, {root!r})
 from tests.training.runs import run_quietly
-run_quietly(json.loads({given!r}), resumes=True)
+run_quietly(json.loads({given!r}), resume=True)
 """
 METHODS = ["simclr", "moco", "swav", "deepcluster-v2"]
 
@@ -115,12 +115,12 @@ def test_a_damaged_checkpoint_is_told_on_resume(tmp_path):
     file = tmp_path / "checkpoints" / "last" / "weights.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(DataError, match="cannot be used"):
-        run_quietly({**given, "steps": 5}, resumes=True)
+        run_quietly({**given, "steps": 5}, resume=True)
 
 
 def test_a_finished_run_can_be_made_longer(tmp_path):
     run_quietly({**settings("simclr", tmp_path), "steps": 3})
-    run = run_quietly({**settings("simclr", tmp_path), "steps": 5}, resumes=True)
+    run = run_quietly({**settings("simclr", tmp_path), "steps": 5}, resume=True)
     assert [line["step"] for line in run.metrics() if "loss" in line] == [1, 2, 3, 4, 5]
 
 
@@ -151,10 +151,10 @@ def test_a_folder_with_another_run_is_refused(tmp_path):
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_with_its_checkpoint(tmp_path):
-    from eigenview.training import NotFinite
+    from eigenview.training import TrainingDiverged
 
     given = settings("spectral", tmp_path, steps=None, epochs=50)
     given["optimiser"] = {"name": "sgd", "learning_rate": 1e20}
-    with pytest.raises(NotFinite, match=r"lower optimiser\.learning_rate"):
+    with pytest.raises(TrainingDiverged, match=r"lower optimiser\.learning_rate"):
         run_quietly(given)
     assert "finite" in Run(tmp_path).metrics()[-1]["alarms"][0]

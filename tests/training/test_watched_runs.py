@@ -66,9 +66,9 @@ def test_a_damaged_last_checkpoint_gives_way_to_the_one_before_if_asked(tmp_path
     file.unlink()  # previous epochs may share the file
     file.write_bytes(damaged)
     with pytest.raises(DataError, match="cut short; start from another one"):
-        run_quietly(given, resumes=True)
+        run_quietly(given, resume=True)
     told = Told()
-    train(read_config(given), resumes=True, falls_back=True, listeners=[told])
+    train(read_config(given), resume=True, falls_back=True, listeners=[told])
     assert "going on from previous" in told.messages[0]
     assert same(weights(broken, "last"), weights(whole, "last"))
 
@@ -261,7 +261,7 @@ def test_the_loop_saves_between_steps_when_asked_to_stop(tmp_path):
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
     stopped = Run(tmp_path / "stopped")
     assert stopped.checkpoints.load("last").state["progress"]["step"] in (2, 3)
-    run_quietly(given, resumes=True)
+    run_quietly(given, resume=True)
     whole = run_quietly({**given, "out": str(tmp_path / "whole")})
     assert same(weights(stopped, "last"), weights(whole, "last"))
 
@@ -299,7 +299,7 @@ def test_a_stream_trains_and_resumes_bit_for_bit(shards, tmp_path):
         }
     )
     again = {**given, "out": str(tmp_path / "two"), "optimiser": {**given["optimiser"], "schedule": "constant"}}
-    resumed = run_quietly(again, resumes=True)
+    resumed = run_quietly(again, resume=True)
     straight = run_quietly({**again, "out": str(tmp_path / "straight")})
     assert same(weights(resumed, "last"), weights(straight, "last"))
     assert not same(weights(resumed, "last"), weights(whole, "last"))

@@ -60,7 +60,7 @@ def embed_into(options: Options, output: Output) -> Path:
             options.out,
             layer=options.layer,
             batch_size=options.batch_size,
-            resumes=not options.anew,
+            resume=not options.anew,
             progress=told,
         )
     left_out: list[JSON] = [{"name": one.name, "reason": one.reason} for one in found.unreadable]

@@ -44,7 +44,7 @@ def run(arguments: list[str]) -> None:
     base = {"source": recipe.source, "out": f"runs/{recipe.name}", **recipe.settings}
     settings = merge(base, {**given, **({"source": options["data"]} if "data" in options else {})})
     Output().say(f"{recipe.title}: {recipe.cost}")
-    start(settings, resumes=options.get("resume", False), looks=options.get("look", True))
+    start(settings, resume=options.get("resume", False), looks=options.get("look", True))
 
 
 def _with_method(arguments: Sequence[str]) -> list[str]:

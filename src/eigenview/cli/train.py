@@ -38,16 +38,16 @@ def run(arguments: list[str]) -> None:
     }
     options = parse_train(arguments, verb="train", about=__doc__, first=first)
     given = settings_among(options, OWN)
-    start(given, resumes=options.get("resume", False), looks=options.get("look", True))
+    start(given, resume=options.get("resume", False), looks=options.get("look", True))
 
 
-def start(given: Mapping[str, Any], *, resumes: bool = False, looks: bool = True) -> None:
+def start(given: Mapping[str, Any], *, resume: bool = False, looks: bool = True) -> None:
     """Train as ``given`` says and as is best for the rest; say what was chosen and what can be done next."""
     output = Output()
-    config = _stored(given) if resumes else None
+    config = _stored(given) if resume else None
     if config is None:
         config = _chosen(given, output)
-    _train(config, output, resumes=resumes)
+    _train(config, output, resume=resume)
     if looks:
         look(config, output)
     next_steps(config, output)
@@ -96,7 +96,7 @@ def new_run(source: str, method: str) -> Path:
     return folder
 
 
-def _train(config: TrainConfig, output: Output, *, resumes: bool) -> None:
+def _train(config: TrainConfig, output: Output, *, resume: bool) -> None:
     import logging
     import warnings
 
@@ -106,7 +106,7 @@ def _train(config: TrainConfig, output: Output, *, resumes: bool) -> None:
     logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
     output.say(f"{config.method} with {config.encoder.name} into {config.out}", style="bold")
     try:
-        train(config, resumes=resumes, listeners=[progress()])
+        train(config, resume=resume, listeners=[progress()])
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"stopped; {config.out} keeps a checkpoint. Go on with: eigenview train --resume --out {quoted(config.out)}"

@@ -298,11 +298,11 @@ def _check_extra(partition: PartitionSet, extra: Tensor | None) -> None:
 
 
 def _check_company(log_partition: Tensor, partition: PartitionSet) -> None:
-    lonely = int((log_partition == -torch.inf).sum())
-    if lonely:
+    isolated = int((log_partition == -torch.inf).sum())
+    if isolated:
         raise DataError(
             f"every anchor needs a candidate in its partition set ({PARTITION_SETS[partition]}); "
-            f"{lonely} of {len(log_partition)} anchors have none"
+            f"{isolated} of {len(log_partition)} anchors have none"
         )
 
 

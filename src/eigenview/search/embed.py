@@ -50,7 +50,7 @@ def embed(
     view: CentreView | None = None,
     batch_size: int = 256,
     workers: int | str = "auto",
-    resumes: bool = True,
+    resume: bool = True,
     group: Group = None,
     progress: Progress | None = None,
 ) -> Embedded:
@@ -61,7 +61,7 @@ def embed(
     ``vector`` (float32 of one length). Unreadable images are left out and named in the result and in the file.
 
     Finished parts are kept in ``OUT.parts`` until all are joined: the same call goes on after a kill, on any number of
-    processes, and ``resumes=False`` begins anew. Parts of another encoder, layer, view or source are refused. A
+    processes, and ``resume=False`` begins anew. Parts of another encoder, layer, view or source are refused. A
     finished ``out`` of the same settings is left as it is; another one is replaced, and only when the new one is whole.
     Streams (shards) are ordered by name within each shard, or within every 8,192 images of a longer one.
 
@@ -83,7 +83,7 @@ def embed(
             out=place,
             group=processes,
         )
-        work.run(resumes=resumes, progress=progress)
+        work.run(resume=resume, progress=progress)
     about, rows, width = stored_about(place)
     return Embedded(place, rows, width, about.unreadable if about is not None else ())
 
@@ -100,13 +100,13 @@ class _Work:
     def parts(self) -> Parts:
         return Parts(self.out.with_name(self.out.name + ".parts"))
 
-    def run(self, *, resumes: bool, progress: Progress | None) -> None:
+    def run(self, *, resume: bool, progress: Progress | None) -> None:
         is_finished, settings = False, self.settings()
         with refusing_together(self.group, CPU):
             if rank(self.group) == 0:
-                is_finished = resumes and self._is_finished(settings)
+                is_finished = resume and self._is_finished(settings)
                 if not is_finished:
-                    self.parts.begin(settings, resumes=resumes)
+                    self.parts.begin(settings, resume=resume)
         done = [part in self.parts.finished() for part in range(self.reader.parts)]
         is_finished, *known = from_first_process(torch.tensor([is_finished, *done]), self.group).tolist()
         if is_finished:

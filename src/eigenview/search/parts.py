@@ -45,15 +45,15 @@ class Parts:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def begin(self, settings: Mapping[str, str], *, resumes: bool) -> None:
+    def begin(self, settings: Mapping[str, str], *, resume: bool) -> None:
         """Make the folder ready; pieces of other settings are refused, or removed if nothing is to be resumed."""
         before = self._settings()
-        if before is not None and resumes:
+        if before is not None and resume:
             changed = [name for name in settings if before.get(name) != settings[name]]
             if changed:
                 raise SettingError(
                     f"{printable(self.folder)} holds the unfinished work of another {' and '.join(changed)}; "
-                    "begin anew (--anew, or resumes=False), or choose another out"
+                    "begin anew (--anew, or resume=False), or choose another out"
                 )
         elif self.folder.exists():
             self.remove()

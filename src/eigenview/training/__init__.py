@@ -5,7 +5,7 @@ from __future__ import annotations
 from eigenview.training.choices import Choice, Chosen, choose
 from eigenview.training.config import TrainConfig, load_config, read_config
 from eigenview.training.listeners import Listener, Plan
-from eigenview.training.loop import NotFinite, train
+from eigenview.training.loop import TrainingDiverged, train
 from eigenview.training.progress import progress
 from eigenview.training.run import Run
 
@@ -13,10 +13,10 @@ __all__ = [
     "Choice",
     "Chosen",
     "Listener",
-    "NotFinite",
     "Plan",
     "Run",
     "TrainConfig",
+    "TrainingDiverged",
     "choose",
     "load_config",
     "progress",

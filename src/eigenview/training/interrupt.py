@@ -1,4 +1,4 @@
-"""Ctrl-C and a polite kill end a run between two steps, where everything is whole."""
+"""Ctrl-C and SIGTERM end a run between two steps, where everything is whole."""
 
 from __future__ import annotations
 

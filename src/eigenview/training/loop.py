@@ -35,7 +35,7 @@ from eigenview.views import centre_view
 LAST, PREVIOUS, BEST = "last", "previous", "best"
 
 
-class NotFinite(EigenviewError):
+class TrainingDiverged(EigenviewError):
     """Training met NaN or Inf and stopped; the last checkpoint is good."""
 
 
@@ -43,11 +43,11 @@ def train(
     config: TrainConfig,
     *,
     encoder: nn.Module | None = None,
-    resumes: bool = False,
+    resume: bool = False,
     falls_back: bool = False,
     listeners: Sequence[Listener] = (),
 ) -> Run:
-    """Train as ``config`` says, into ``config.out``; ``resumes``: go on from its last checkpoint, if there is one.
+    """Train as ``config`` says, into ``config.out``; ``resume``: go on from its last checkpoint, if there is one.
 
     One process, or as many as ``torchrun`` starts. ``encoder``: a module of your own from images to rows, instead of
     one by name; ``open_run`` will want it too. ``falls_back``: where the last checkpoint is damaged, go on from the
@@ -74,11 +74,11 @@ def train(
             "data.json": data_facts(source, recipe, shape),
             "environment.json": environment_facts(fabric.device, fabric.world_size),
         }
-        run.prepare(config, facts, resumes=resumes)
+        run.prepare(config, facts, resume=resume)
     fabric.barrier()
     told = [*listeners, *([TensorBoard(run.folder)] if config.tensorboard else [])] if fabric.is_global_zero else []
     trainer = _Trainer(config, fabric, run, feed, method, group, Listeners(told))
-    trainer.begin(resumes=resumes, falls_back=falls_back)
+    trainer.begin(resume=resume, falls_back=falls_back)
     trainer.fit()
     return run
 
@@ -271,7 +271,7 @@ class _Trainer:
         self._write(line)
         fatal = next((alarm for alarm in alarms if alarm.is_fatal), None)
         if fatal is not None:
-            raise NotFinite(fatal.message)
+            raise TrainingDiverged(fatal.message)
 
     def _write(self, line: dict[str, Any]) -> None:
         if self.fabric.is_global_zero:
@@ -282,7 +282,7 @@ class _Trainer:
 
     def _stop(self, message: str) -> NoReturn:
         self._write({"step": self.progress.step, "epoch": self.progress.epoch, "alarms": [message]})
-        raise NotFinite(message)
+        raise TrainingDiverged(message)
 
     def _save(self) -> None:
         """The run as it stands becomes ``last``; what was ``last`` becomes ``previous``."""
@@ -305,9 +305,9 @@ class _Trainer:
             self.run.checkpoints.copy(LAST, name)
         self.fabric.barrier()
 
-    def begin(self, *, resumes: bool, falls_back: bool) -> None:
+    def begin(self, *, resume: bool, falls_back: bool) -> None:
         """From the last checkpoint, or from the one before where that cannot be read; from the start without any."""
-        there = [name for name in (LAST, PREVIOUS) if resumes and name in self.run.checkpoints.names()]
+        there = [name for name in (LAST, PREVIOUS) if resume and name in self.run.checkpoints.names()]
         for name in there:
             try:
                 self._restore(self.run.checkpoints.load(name))

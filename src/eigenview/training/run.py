@@ -29,13 +29,13 @@ class Run:
     def config(self) -> TrainConfig:
         return load_config(self.folder / "config.json")
 
-    def prepare(self, config: TrainConfig, facts: Mapping[str, Mapping[str, Any]], *, resumes: bool) -> None:
+    def prepare(self, config: TrainConfig, facts: Mapping[str, Mapping[str, Any]], *, resume: bool) -> None:
         """Make the folder, or check that what it holds is this very run; write the settings and ``facts`` by file."""
         file = self.folder / "config.json"
         self.make()
         try:
             if file.exists():
-                self._check_same(config, resumes=resumes)
+                self._check_same(config, resume=resume)
             write_atomically(file, config.model_dump_json(indent=2) + "\n")
             for name, content in facts.items():
                 write_atomically(self.folder / name, json.dumps(content, indent=2, ensure_ascii=False) + "\n")
@@ -48,14 +48,14 @@ class Run:
         except OSError as error:
             raise SettingError(f"cannot write to the run directory {self.folder}: {error.strerror or error}") from None
 
-    def _check_same(self, config: TrainConfig, *, resumes: bool) -> None:
+    def _check_same(self, config: TrainConfig, *, resume: bool) -> None:
         before, now = self.config.model_dump(mode="json"), config.model_dump(mode="json")
         changed = sorted(name for name in now if name not in FREE and before[name] != now[name])
         if changed:
             raise SettingError(
                 f"{self.folder} holds a run with another {', '.join(changed)}: choose another out, or the same settings"
             )
-        if not resumes and self.checkpoints.names():
+        if not resume and self.checkpoints.names():
             raise SettingError(f"{self.folder} holds this run already: resume it, or choose another out")
 
     def metrics(self) -> list[dict[str, Any]]:

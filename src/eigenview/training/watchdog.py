@@ -42,7 +42,7 @@ class Watchdog:
 
     patience: int = PATIENCE
     _recent: dict[str, deque[bool]] = field(default_factory=dict)
-    _barking: set[str] = field(default_factory=set)
+    _raised: set[str] = field(default_factory=set)
 
     def __call__(self, look: Look) -> list[Alarm]:
         if not (math.isfinite(look.loss) and math.isfinite(look.gradient)):
@@ -58,9 +58,9 @@ class Watchdog:
             recent = self._recent.setdefault(kind, deque(maxlen=self.patience))
             recent.append(is_so)
             if not is_so:
-                self._barking.discard(kind)
-            elif kind not in self._barking and len(recent) == self.patience and all(recent):
-                self._barking.add(kind)
+                self._raised.discard(kind)
+            elif kind not in self._raised and len(recent) == self.patience and all(recent):
+                self._raised.add(kind)
                 found.append(Alarm(kind, f"step {look.step}: {message}"))
         return found
 
