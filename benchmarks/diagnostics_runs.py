@@ -65,7 +65,7 @@ class Planned:
             "method_settings": self.settings,
             "encoder": {"name": "small", "width": width, **self.changes.get("encoder", {})},
             "views": {"preset": self.changes.get("views", "simclr-cifar"), "size": 32},
-            "optimiser": {"name": "adamw", "learning_rate": rate, "weight_decay": 1e-4, "warmup_epochs": 0.2},
+            "optimizer": {"name": "adamw", "learning_rate": rate, "weight_decay": 1e-4, "warmup_epochs": 0.2},
             "batch_size": self.changes.get("batch", batch),
             "steps": self.changes.get("steps", 80 if self.right else 195),  # failures show early
             "seed": self.changes.get("seed", 0),

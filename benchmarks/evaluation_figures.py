@@ -238,7 +238,7 @@ def _alexnet(bench: Bench) -> EvaluatedRun:
             "out": str(folder),
             "method": "align-uniform",
             "encoder": {"name": "alexnet"},
-            "optimiser": {"name": "adamw", "learning_rate": 1e-3, "weight_decay": 1e-4},
+            "optimizer": {"name": "adamw", "learning_rate": 1e-3, "weight_decay": 1e-4},
             "batch_size": 128,
             "minutes": ALEXNET_MINUTES,
             "seed": 0,

@@ -53,7 +53,7 @@ def settings(method: str, seed: int, options: argparse.Namespace) -> dict[str, A
         "method": method,
         "encoder": {"name": "small"},
         "views": {"preset": "simclr-cifar"},
-        "optimiser": {"name": "adamw", "learning_rate": 2e-3, "weight_decay": 1e-4, "warmup_epochs": 0.2},
+        "optimizer": {"name": "adamw", "learning_rate": 2e-3, "weight_decay": 1e-4, "warmup_epochs": 0.2},
         "batch_size": 256,
         "epochs": options.epochs,
         "seed": seed,

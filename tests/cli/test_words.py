@@ -25,7 +25,7 @@ MISTAKES = {
     "train digits --epoch 3": "did you mean --epochs?",
     "train digits --temperature 1": "did you mean --method-settings.temperature?",
     "train digits --epochs few": "--epochs is a whole number; got 'few'",
-    "train digits --optimiser.name sgdm": "did you mean sgd?",
+    "train digits --optimizer.name sgdm": "did you mean sgd?",
     "train digits --method simlcr": "did you mean simclr?",
     "train digits --method simclr --kernel laplacian": "simclr has no kernel to choose",
     "train digits --epochs 1 --steps 1": "a run's length is one of epochs, steps, minutes; got epochs and steps",
@@ -94,10 +94,10 @@ def test_a_bug_keeps_its_traceback(monkeypatch):
 
 def test_options_win_over_a_config_file_and_a_length_replaces_a_length(tmp_path: Path):
     file = tmp_path / "settings.json"
-    stored = {"epochs": 5, "optimiser": {"learning_rate": 0.5, "momentum": 0.8}, "seed": None}
+    stored = {"epochs": 5, "optimizer": {"learning_rate": 0.5, "momentum": 0.8}, "seed": None}
     file.write_text(json.dumps(stored))
-    given = settings_among({"config": file, "minutes": 2.0, "optimiser": {"learning_rate": 0.1}, "views": {}}, ())
-    assert given == {"minutes": 2.0, "optimiser": {"learning_rate": 0.1, "momentum": 0.8}}
+    given = settings_among({"config": file, "minutes": 2.0, "optimizer": {"learning_rate": 0.1}, "views": {}}, ())
+    assert given == {"minutes": 2.0, "optimizer": {"learning_rate": 0.1, "momentum": 0.8}}
 
 
 def test_another_method_forgets_the_settings_of_the_one_before():

@@ -43,16 +43,16 @@ def train(recipe: Recipe) -> Run:
     encoder = nn.Sequential(
         nn.Flatten(), nn.Linear(64, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU(), nn.Linear(256, recipe.width)
     )
-    optimiser = torch.optim.Adam(encoder.parameters(), lr=recipe.learning_rate)
+    optimizer = torch.optim.Adam(encoder.parameters(), lr=recipe.learning_rate)
     losses = []
     for _ in range(recipe.steps):
         chosen = torch.randint(len(images), (recipe.batch,), generator=generator)
         first, second = (encoder(view(images[chosen], recipe.augmentation, generator)) for _ in range(2))
         second = second if recipe.matched else second.roll(1, dims=0)
         loss = objective(recipe, first, second)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()
-        optimiser.step()
+        optimizer.step()
         losses.append(float(loss.detach()))
     with torch.no_grad():
         z_a, z_b = (encoder(view(images, recipe.augmentation, generator)) for _ in range(2))

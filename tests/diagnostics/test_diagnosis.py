@@ -14,14 +14,14 @@ from eigenview.diagnostics import (
     Diagnosis,
     Sampling,
     Thresholds,
-    alignment,
+    alignment_figure,
     diagnose,
     diagnosed,
     effective_rank,
     hubness,
     prototype_usage,
     tolerance,
-    uniformity,
+    uniformity_figure,
 )
 from eigenview.errors import DataError, SettingError, ShapeError
 from tests.diagnostics.clouds import clustered, gaussian, rotated
@@ -40,10 +40,10 @@ def test_a_diagnosis_holds_the_figures_of_the_functions():
     labels = torch.arange(300) % 7
     figures = diagnose(a, b, labels).figures
     assert figures.effective_rank == pytest.approx(effective_rank(a))
-    assert figures.uniformity == uniformity(a)
+    assert figures.uniformity == uniformity_figure(a)
     assert figures.hubness == hubness(a)
     assert figures.tolerance == tolerance(a, labels)
-    assert figures.views.alignment == alignment(a, b)
+    assert figures.views.alignment == alignment_figure(a, b)
 
 
 @pytest.mark.parametrize(
@@ -119,8 +119,8 @@ def test_centred_features_are_judged_as_their_differences_are():
     assert shifted.verdict == "healthy"
     assert shifted.figures.is_centred
     centred = (a - a.mean(dim=0), b - b.mean(dim=0))
-    assert shifted.figures.uniformity.value == pytest.approx(uniformity(centred[0]).value)
-    assert shifted.figures.views.alignment == pytest.approx(alignment(*centred))
+    assert shifted.figures.uniformity.value == pytest.approx(uniformity_figure(centred[0]).value)
+    assert shifted.figures.views.alignment == pytest.approx(alignment_figure(*centred))
     assert shifted.figures.mean_cosine == pytest.approx(diagnose(a + 3).figures.mean_cosine)
     assert shifted.figures.effective_rank_centred == pytest.approx(apart.figures.effective_rank_centred)
 

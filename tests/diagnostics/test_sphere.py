@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from eigenview.diagnostics import alignment, mean_cosine, tolerance, uniformity
+from eigenview.diagnostics import alignment_figure, mean_cosine, tolerance, uniformity_figure
 from eigenview.diagnostics.sphere import unrelated_alignment
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.graph.sphere import uniformity_floor
@@ -21,7 +21,7 @@ def test_alignment_is_the_mean_power_of_distances(alpha: float):
     a, b = gaussian(9, 4), gaussian(9, 4, seed=1)
     line = cosines_by_loops(a, b)
     expected = sum(math.sqrt(2 - 2 * line[i][i]) ** alpha for i in range(9)) / 9
-    assert alignment(a, b, alpha=alpha) == pytest.approx(expected)
+    assert alignment_figure(a, b, alpha=alpha) == pytest.approx(expected)
 
 
 def test_unrelated_alignment_is_the_mean_over_views_of_different_items():
@@ -37,7 +37,7 @@ def test_uniformity_and_mean_cosine_run_over_distinct_pairs(t: float):
     line = cosines_by_loops(rows)
     pairs = [line[i][j] for i in range(12) for j in range(12) if i != j]
     expected = math.log(sum(math.exp(-t * (2 - 2 * cosine)) for cosine in pairs) / len(pairs))
-    found = uniformity(rows, t=t)
+    found = uniformity_figure(rows, t=t)
     assert found.value == pytest.approx(expected)
     assert (found.low, found.high, found.anchors) == (found.value, found.value, None)
     assert mean_cosine(rows) == pytest.approx(sum(pairs) / len(pairs))
@@ -45,14 +45,14 @@ def test_uniformity_and_mean_cosine_run_over_distinct_pairs(t: float):
 
 def test_the_figures_equal_the_losses_of_the_same_name():
     a, b = gaussian(700, 10), gaussian(700, 10, seed=1)
-    assert alignment(a, b) == pytest.approx(float(hypersphere.alignment(a, b)))
-    assert uniformity(a).value == pytest.approx(float(hypersphere.uniformity(a)))
+    assert alignment_figure(a, b) == pytest.approx(float(hypersphere.alignment(a, b)))
+    assert uniformity_figure(a).value == pytest.approx(float(hypersphere.uniformity(a)))
 
 
 def test_sampled_uniformity_covers_the_exact_one_in_most_seeds():
     rows = gaussian(1500, 5) + 0.3
-    exact = uniformity(rows, anchors=1500).value
-    found = [uniformity(rows, anchors=100, seed=seed) for seed in range(60)]
+    exact = uniformity_figure(rows, anchors=1500).value
+    found = [uniformity_figure(rows, anchors=100, seed=seed) for seed in range(60)]
     assert {estimate.anchors for estimate in found} == {100}
     covered = sum(estimate.low <= exact <= estimate.high for estimate in found)
     assert covered >= 52  # 57 expected at 95%; below 52 has a chance of 1%
@@ -60,24 +60,24 @@ def test_sampled_uniformity_covers_the_exact_one_in_most_seeds():
 
 def test_sampled_uniformity_reads_every_row_once_whatever_the_blocks(monkeypatch, tmp_path):
     rows = gaussian(500, 6)
-    expected = uniformity(rows, anchors=50)
+    expected = uniformity_figure(rows, anchors=50)
     np.save(tmp_path / "rows.npy", rows.numpy())
     monkeypatch.setattr("eigenview.diagnostics.rows.BLOCK_ELEMENTS", 6 * 37)
-    assert uniformity(tmp_path / "rows.npy", anchors=50).value == pytest.approx(expected.value, rel=1e-12)
+    assert uniformity_figure(tmp_path / "rows.npy", anchors=50).value == pytest.approx(expected.value, rel=1e-12)
 
 
 def test_rotation_and_the_length_of_rows_change_nothing():
     a, b = gaussian(40, 6), gaussian(40, 6, seed=1)
     lengths = 10 ** gaussian(40, 1, seed=2)
     turned_a, turned_b = rotated(a) * lengths, rotated(b) / lengths
-    assert alignment(turned_a, turned_b) == pytest.approx(alignment(a, b))
-    assert uniformity(turned_a).value == pytest.approx(uniformity(a).value)
+    assert alignment_figure(turned_a, turned_b) == pytest.approx(alignment_figure(a, b))
+    assert uniformity_figure(turned_a).value == pytest.approx(uniformity_figure(a).value)
     assert mean_cosine(turned_a) == pytest.approx(mean_cosine(a))
 
 
 def test_the_floor_is_the_integral_over_the_sphere():
     rows = gaussian(3000, 7)
-    assert uniformity(rows).value == pytest.approx(uniformity_floor(7), abs=0.02)
+    assert uniformity_figure(rows).value == pytest.approx(uniformity_floor(7), abs=0.02)
     assert uniformity_floor(1) == pytest.approx(math.log((1 + math.exp(-8)) / 2))
     circle = [math.exp(-2 * (2 - 2 * math.cos(2 * math.pi * step / 1000))) for step in range(1000)]
     assert uniformity_floor(2) == pytest.approx(math.log(sum(circle) / 1000))
@@ -87,17 +87,17 @@ def test_the_floor_is_the_integral_over_the_sphere():
 
 def test_collapsed_rows_have_uniformity_zero_and_antipodes_the_least():
     constant = torch.full((50, 8), 0.3)
-    assert uniformity(constant).value == pytest.approx(0, abs=1e-5)
+    assert uniformity_figure(constant).value == pytest.approx(0, abs=1e-5)
     assert mean_cosine(constant) == pytest.approx(1)
     antipodes = torch.tensor([[1.0, 2.0], [-1.0, -2.0]])
-    assert uniformity(antipodes).value == pytest.approx(-8)
-    assert alignment(antipodes, -antipodes) == pytest.approx(4)
+    assert uniformity_figure(antipodes).value == pytest.approx(-8)
+    assert alignment_figure(antipodes, -antipodes) == pytest.approx(4)
 
 
 def test_rows_of_extreme_length_have_directions_too():
     rows = gaussian(20, 4)
-    assert uniformity((rows * 1e-30).float()).value == pytest.approx(uniformity(rows).value, rel=1e-5)
-    assert uniformity((rows * 1e30).float()).value == pytest.approx(uniformity(rows).value, rel=1e-5)
+    assert uniformity_figure((rows * 1e-30).float()).value == pytest.approx(uniformity_figure(rows).value, rel=1e-5)
+    assert uniformity_figure((rows * 1e30).float()).value == pytest.approx(uniformity_figure(rows).value, rel=1e-5)
 
 
 def test_tolerance_is_the_mean_cosine_within_a_label():
@@ -114,19 +114,19 @@ def test_tolerance_is_the_mean_cosine_within_a_label():
 def test_bad_input_is_refused():
     rows = gaussian(6, 3)
     with pytest.raises(ShapeError, match=r"one and the same shape \(n, d\).*z_a \(6, 3\), z_b \(5, 3\)"):
-        alignment(rows, rows[:5])
+        alignment_figure(rows, rows[:5])
     with pytest.raises(ShapeError, match="at least 2 rows here; got 1"):
-        uniformity(rows[:1])
+        uniformity_figure(rows[:1])
     with pytest.raises(DataError, match="zero in 1 of 6 rows, first 4"):
         mean_cosine(rows * torch.tensor([1, 1, 1, 1, 0, 1])[:, None])
     with pytest.raises(DataError, match="z_b must be finite; NaN or Inf in 1 of 6 rows, first 3"):
-        alignment(rows, rows.index_fill(0, torch.tensor([3]), math.nan))
+        alignment_figure(rows, rows.index_fill(0, torch.tensor([3]), math.nan))
     with pytest.raises(SettingError, match="t must be positive"):
-        uniformity(rows, t=0)
+        uniformity_figure(rows, t=0)
     with pytest.raises(SettingError, match="sampled rows must be a whole number of at least 2; got 1"):
-        uniformity(rows, anchors=1)
+        uniformity_figure(rows, anchors=1)
     with pytest.raises(SettingError, match="alpha must be positive"):
-        alignment(rows, rows, alpha=-1)
+        alignment_figure(rows, rows, alpha=-1)
     with pytest.raises(ShapeError, match=r"labels must have shape \(6,\)"):
         tolerance(rows, torch.zeros(5, dtype=torch.long))
     with pytest.raises(ShapeError, match="labels must be whole numbers"):

@@ -15,7 +15,7 @@ from sklearn.datasets import load_digits
 from torch.nn.functional import normalize
 
 from eigenview.data import ArraySource, FolderSource
-from eigenview.diagnostics import Diagnosis, alignment, mean_cosine, prototype_usage, tolerance
+from eigenview.diagnostics import Diagnosis, alignment_figure, mean_cosine, prototype_usage, tolerance
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.run_diagnosis import (
     UNSEEN_EPOCH,
@@ -73,7 +73,7 @@ def test_a_run_is_judged_by_what_its_encoder_and_head_say(tmp_path):
     first, second = embedded(source, lambda view: head(encoder(view)))
     assert (found.n, found.d, found.loss, found.chance) == (300, 16, 2.0, CHANCE)
     assert found.mean_cosine == pytest.approx(mean_cosine(first), abs=1e-5)
-    assert found.views.alignment == pytest.approx(alignment(first, second), rel=1e-4)
+    assert found.views.alignment == pytest.approx(alignment_figure(first, second), rel=1e-4)
     assert found.tolerance == pytest.approx(tolerance(first, source.labels), rel=1e-4)
     assert not found.is_centred
 
@@ -85,7 +85,7 @@ def test_features_before_the_head_are_judged_around_their_mean(tmp_path):
     assert (found.d, found.is_centred) == (encoder.feature_width, True)
     assert found.mean_cosine == pytest.approx(mean_cosine(first), abs=1e-5)
     centred = [rows - rows.mean(dim=0) for rows in (first, second)]
-    assert found.views.alignment == pytest.approx(alignment(*centred), rel=1e-4)
+    assert found.views.alignment == pytest.approx(alignment_figure(*centred), rel=1e-4)
 
 
 def test_a_run_without_a_head_has_its_features_judged(tmp_path):

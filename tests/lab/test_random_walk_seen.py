@@ -56,11 +56,11 @@ def test_free_embeddings_end_at_the_ceiling_and_not_above():
     ends = []
     for seed in range(2):
         first, second = (rows.requires_grad_() for rows in views(4, 8, seed=seed))
-        optimiser = torch.optim.Adam([first, second], lr=0.05)
+        optimizer = torch.optim.Adam([first, second], lr=0.05)
         for _ in range(250):
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             random_walk_laplacian(first, second).backward()
-            optimiser.step()
+            optimizer.step()
         ends.append(float(partner_probability(transition_matrix(first.detach(), second.detach())).mean()))
     assert max(ends) == pytest.approx(ceiling(4), abs=1e-6)
     assert max(ends) <= ceiling(4) + 1e-12

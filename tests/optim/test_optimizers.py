@@ -1,4 +1,4 @@
-"""LARS and LARC against their formulas, step by step; torch's optimisers where they coincide."""
+"""LARS and LARC against their formulas, step by step; torch's optimizers where they coincide."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_without_adaptation_both_are_torchs_sgd(kind, nesterov):
         ("adamw", torch.optim.AdamW, {"betas": (0.9, 0.98), "eps": 1e-6}),
     ],
 )
-def test_torchs_optimisers_are_torchs(name, kind, options):
+def test_torchs_optimizers_are_torchs(name, kind, options):
     ours, theirs = network(), network()
     mine = build_optimizer(name, parameter_groups(ours, learning_rate=RATE, weight_decay=DECAY, exclude=()), **options)
     reference = kind(theirs.parameters(), lr=RATE, weight_decay=DECAY, **options)
@@ -140,7 +140,7 @@ def test_torchs_optimisers_are_torchs(name, kind, options):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_restored_optimiser_goes_on_exactly(name, tmp_path):
+def test_a_restored_optimizer_goes_on_exactly(name, tmp_path):
     def build(model):
         apart = {"3": Apart(0.1, is_scheduled=False)}
         return build_optimizer(name, parameter_groups(model, learning_rate=RATE, weight_decay=DECAY, apart=apart))

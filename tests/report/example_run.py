@@ -37,7 +37,7 @@ def write_run(
     """Config, metrics, data, environment, scores with baselines, a sample of ``items`` images of coloured squares."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {"source": "pictures", "out": str(folder), "method": "simclr", "encoder": {"name": "small", "width": 1.0}}
-    _write_json(folder / "config.json", {**config, "epochs": 2, "seed": seed, "optimiser": {"learning_rate": 0.1}})
+    _write_json(folder / "config.json", {**config, "epochs": 2, "seed": seed, "optimizer": {"learning_rate": 0.1}})
     _write_json(folder / "data.json", {"source": {"kind": "folder", "place": "pictures", "count": 500}})
     machine = {"eigenview": "0.1.0", "torch": "2.5", "processes": 2, "threads": 3, "cores": 4}
     _write_json(folder / "environment.json", machine)

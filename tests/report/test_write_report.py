@@ -86,7 +86,7 @@ def test_settings_that_differ_are_listed(tmp_path):
     runs = [write_run(tmp_path / name, seed=seed, has_sample=False) for seed, name in enumerate(("a", "b"))]
     table = read(write_report(runs, tmp_path)).split("Settings that differ")[1]
     assert '<th scope="row">seed</th><td>0</td><td>1</td>' in table
-    assert "optimiser.learning_rate" not in table
+    assert "optimizer.learning_rate" not in table
 
 
 def test_a_run_with_settings_alone_still_has_a_report(tmp_path):

@@ -30,7 +30,7 @@ def settings(method: str, out: Path, **changes: Any) -> dict[str, Any]:
         "method": method,
         "method_settings": SMALL.get(method, {}),
         "encoder": {"name": "small", "width": 0.25},
-        "optimiser": {"name": "sgd", "learning_rate": 1e-3, "weight_decay": 1e-4},
+        "optimizer": {"name": "sgd", "learning_rate": 1e-3, "weight_decay": 1e-4},
         "batch_size": 32,
         "steps": 3,
         "log_every": 1,

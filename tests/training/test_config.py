@@ -24,8 +24,8 @@ def test_every_methods_settings_survive_json(name, tmp_path):
     [
         ({"epoch": 3}, "no setting is called epoch; did you mean epochs?"),
         (
-            {"optimiser": {"learning_rat": 1}},
-            "no setting is called optimiser.learning_rat; did you mean learning_rate?",
+            {"optimizer": {"learning_rat": 1}},
+            "no setting is called optimizer.learning_rat; did you mean learning_rate?",
         ),
         ({"method_settings": {"temprature": 0.1}}, "no setting is called temprature; did you mean temperature?"),
         ({"method_settings": {"temperature": -1}}, "temperature: Input should be greater than 0; got -1"),

@@ -154,7 +154,7 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_its_checkpoint(tmp_path):
     from eigenview.training import TrainingDiverged
 
     given = settings("spectral", tmp_path, steps=None, epochs=50)
-    given["optimiser"] = {"name": "sgd", "learning_rate": 1e20}
-    with pytest.raises(TrainingDiverged, match=r"lower optimiser\.learning_rate"):
+    given["optimizer"] = {"name": "sgd", "learning_rate": 1e20}
+    with pytest.raises(TrainingDiverged, match=r"lower optimizer\.learning_rate"):
         run_quietly(given)
     assert "finite" in Run(tmp_path).metrics()[-1]["alarms"][0]

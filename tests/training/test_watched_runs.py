@@ -206,7 +206,7 @@ def test_a_run_in_minutes_ends_in_time_with_its_rate_run_down(tmp_path):
 
 def test_parts_have_learning_rates_of_their_own(tmp_path):
     given = settings("simclr", tmp_path, steps=1)
-    given["optimiser"] = {"name": "sgd", "learning_rate": 0.5, "schedule": "constant", "learning_rates": {"head": 0.0}}
+    given["optimizer"] = {"name": "sgd", "learning_rate": 0.5, "schedule": "constant", "learning_rates": {"head": 0.0}}
     run = run_quietly(given)
     torch.manual_seed(0)
     after, before = weights(run, "last"), open_run(run.folder).untrained().state_dict()
@@ -218,7 +218,7 @@ def test_parts_have_learning_rates_of_their_own(tmp_path):
 def test_a_run_starts_from_another_runs_encoder(run, tmp_path):
     given = settings("moco", tmp_path, steps=1)
     given["encoder"] = {"name": "small", "width": 0.25, "weights": str(run.folder)}
-    given["optimiser"] = {"name": "sgd", "learning_rate": 0.0}
+    given["optimizer"] = {"name": "sgd", "learning_rate": 0.0}
     started = weights(run_quietly(given), "last")
     kept = [name for name in started if name.startswith("encoder.") and name.endswith("weight")]
     assert kept
@@ -295,10 +295,10 @@ def test_a_stream_trains_and_resumes_bit_for_bit(shards, tmp_path):
             **given,
             "out": str(tmp_path / "two"),
             "epochs": 2,
-            "optimiser": {**given["optimiser"], "schedule": "constant"},
+            "optimizer": {**given["optimizer"], "schedule": "constant"},
         }
     )
-    again = {**given, "out": str(tmp_path / "two"), "optimiser": {**given["optimiser"], "schedule": "constant"}}
+    again = {**given, "out": str(tmp_path / "two"), "optimizer": {**given["optimizer"], "schedule": "constant"}}
     resumed = run_quietly(again, resume=True)
     straight = run_quietly({**again, "out": str(tmp_path / "straight")})
     assert same(weights(resumed, "last"), weights(straight, "last"))

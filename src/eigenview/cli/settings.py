@@ -35,7 +35,7 @@ BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 
 @dataclass(frozen=True)
 class Described:
-    """One setting of a model: ``path`` as written in a config file, ``optimiser.learning_rate``."""
+    """One setting of a model: ``path`` as written in a config file, ``optimizer.learning_rate``."""
 
     path: str
     kind: str

@@ -6,7 +6,7 @@ config is an option; the method's own are under --method-settings (give --method
 Examples:
   eigenview train photos/ --minutes 10 --out runs/photos
   eigenview train photos/ --method swav --epochs 100 --encoder resnet18 --method-settings.prototypes 300
-  eigenview train digits --kernel 'Gaussian(0.2) + Laplacian(0.5)' --optimiser.learning-rate 0.002 --epochs 20
+  eigenview train digits --kernel 'Gaussian(0.2) + Laplacian(0.5)' --optimizer.learning-rate 0.002 --epochs 20
   eigenview train photos/ --config settings.json
   eigenview train --resume --out runs/photos --epochs 200
 """

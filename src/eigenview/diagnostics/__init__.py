@@ -9,7 +9,7 @@ from eigenview.diagnostics.estimates import Estimate
 from eigenview.diagnostics.figures import Diagnosis, Figures, Finding
 from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
 from eigenview.diagnostics.spectrum import effective_rank, singular_values, spectrum
-from eigenview.diagnostics.sphere import alignment, mean_cosine, tolerance, uniformity
+from eigenview.diagnostics.sphere import alignment_figure, mean_cosine, tolerance, uniformity_figure
 from eigenview.diagnostics.verdict import THRESHOLDS, Thresholds, judge
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "Finding",
     "Sampling",
     "Thresholds",
-    "alignment",
+    "alignment_figure",
     "cluster_count",
     "connectivity",
     "diagnose",
@@ -37,5 +37,5 @@ __all__ = [
     "singular_values",
     "spectrum",
     "tolerance",
-    "uniformity",
+    "uniformity_figure",
 ]

@@ -14,11 +14,11 @@ from eigenview.diagnostics.spectrum import spectrum
 from eigenview.diagnostics.sphere import (
     ANCHORS,
     Labels,
-    alignment,
+    alignment_figure,
     checked_labels,
     mean_cosine,
     tolerance,
-    uniformity,
+    uniformity_figure,
     unrelated_alignment,
 )
 from eigenview.diagnostics.verdict import THRESHOLDS, Thresholds, judge
@@ -93,7 +93,7 @@ def diagnose(
         variances=tuple(shape.variances.tolist()),
         dead=tuple(shape.dead()),
         mean_cosine=cosine,
-        uniformity=uniformity(seen.first, t=sampling.t, anchors=anchors, seed=seed),
+        uniformity=uniformity_figure(seen.first, t=sampling.t, anchors=anchors, seed=seed),
         floor=uniformity_floor(first.d, t=sampling.t),
         hubness=hubness(seen.first, neighbours=min(sampling.neighbours, first.n - 1), seed=seed),
         duplicates=clones.share,
@@ -154,7 +154,7 @@ def _clusters(rows: Rows, sampling: Sampling) -> ClusterCount | None:
 def _views(first: Rows, second: Rows, sampling: Sampling) -> ViewFigures:
     anchors, seed, neighbours = sampling.anchors, sampling.seed, min(sampling.neighbours, first.n - 1)
     return ViewFigures(
-        alignment=alignment(first, second),
+        alignment=alignment_figure(first, second),
         unrelated_alignment=unrelated_alignment(first, second),
         matched=matched_views(first, second, anchors=anchors, seed=seed),
         preservation=neighbourhood_preservation(first, second, neighbours=neighbours, anchors=anchors, seed=seed),

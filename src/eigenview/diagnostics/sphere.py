@@ -25,7 +25,7 @@ ANCHORS = 2048  # sampled for what is quadratic in n; the interval narrows by th
 Labels = Tensor | NDArray[np.integer]
 
 
-def alignment(z_a: Embeddings, z_b: Embeddings, *, alpha: float = 2.0) -> float:
+def alignment_figure(z_a: Embeddings, z_b: Embeddings, *, alpha: float = 2.0) -> float:
     """How close positives are: mean_i ‖x_i − y_i‖₂^alpha (Wang & Isola 2020). In [0, 2^alpha]; exact.
 
     ``z_a``, ``z_b`` (n, d): two views, row by row.
@@ -40,7 +40,7 @@ def alignment(z_a: Embeddings, z_b: Embeddings, *, alpha: float = 2.0) -> float:
     return total / first.n
 
 
-def uniformity(embeddings: Embeddings, *, t: float = 2.0, anchors: int = ANCHORS, seed: int = 0) -> Estimate:
+def uniformity_figure(embeddings: Embeddings, *, t: float = 2.0, anchors: int = ANCHORS, seed: int = 0) -> Estimate:
     """How evenly rows cover the sphere: log mean_{i≠j} exp(−t‖x_i − x_j‖²) (Wang & Isola 2020), from sampled i.
 
     ``embeddings`` (n, d), n ≥ 2. Each anchor is compared with all other rows, so the only error is that of a mean

@@ -13,7 +13,7 @@ import numpy as np
 from scipy.stats import spearmanr
 from torch.nn.functional import normalize
 
-from eigenview.diagnostics import alignment, uniformity
+from eigenview.diagnostics import alignment_figure, uniformity_figure
 from eigenview.errors import SettingError
 from eigenview.lab.agreement import interval
 from eigenview.lab.circle import KINDS, OnCircle, circle_data, draw_circle, draw_classes, put_on_circle
@@ -83,7 +83,7 @@ def place(images: ImageSet, objective: Objective, name: str, *, steps: int, seed
     train, test = (normalize(encoded(branch, views), dim=1) for views in fixed_views(images))
     first, second = (normalize(encoded(branch, views), dim=1) for views in held_out_pairs(images, seed=seed))
     linear, knn = accuracies(train, images.train_labels, test, images.test_labels)
-    return Point(name, share, seed, alignment(first, second), uniformity(test).value, linear, knn)
+    return Point(name, share, seed, alignment_figure(first, second), uniformity_figure(test).value, linear, knn)
 
 
 def run(settings: LabSettings) -> Outcome:

@@ -129,14 +129,14 @@ def learned_from_batches(pairs: Pairs, *, steps: int, seed: int, batch: int = 64
     images, texts = pairs.weights.shape
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(images + texts, WIDTH, generator=generator, dtype=torch.float64).requires_grad_()
-    optimiser = torch.optim.Adam([rows], lr=0.05)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    optimizer = torch.optim.Adam([rows], lr=0.05)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     for _ in range(steps):
         drawn = torch.multinomial(pairs.weights.flatten(), batch, replacement=True, generator=generator)
         loss = clip_loss(rows[drawn // texts], rows[images + drawn % texts], temperature=TEMPERATURE)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         schedule.step()
     return normalize(rows.detach(), dim=1)
 

@@ -16,7 +16,7 @@ from scipy.special import i0e
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from eigenview.diagnostics import alignment, uniformity
+from eigenview.diagnostics import alignment_figure, uniformity_figure
 from eigenview.errors import SettingError, ShapeError
 from eigenview.lab.figures import COLOURS, panels
 from eigenview.lab.small_encoders import (
@@ -108,8 +108,8 @@ def put_on_circle(images: ImageSet, kind: Kind, *, steps: int, seed: int = 0) ->
         embeddings=test,
         labels=images.test_labels,
         distances=(first - second).norm(dim=1),
-        alignment=alignment(first, second),
-        uniformity=uniformity(test).value,
+        alignment=alignment_figure(first, second),
+        uniformity=uniformity_figure(test).value,
         linear=linear,
         knn=knn,
     )

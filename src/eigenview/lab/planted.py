@@ -61,15 +61,15 @@ def row_normalised(weights: Tensor) -> Tensor:
 def minimised(objective: Callable[[Tensor], Tensor], start: Tensor, *, steps: int = 100) -> Tensor:
     """Free embeddings that minimise ``objective``, by L-BFGS from ``start`` (n, d) in float64."""
     rows = start.detach().double().clone().requires_grad_()
-    optimiser = torch.optim.LBFGS(
+    optimizer = torch.optim.LBFGS(
         [rows], max_iter=steps, history_size=20, tolerance_grad=1e-9, tolerance_change=0, line_search_fn="strong_wolfe"
     )
 
     def closure() -> Tensor:
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss = objective(rows)
         loss.backward()  # type: ignore[no-untyped-call]
         return loss
 
-    optimiser.step(closure)  # type: ignore[no-untyped-call]
+    optimizer.step(closure)  # type: ignore[no-untyped-call]
     return rows.detach()

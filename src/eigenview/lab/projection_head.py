@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from eigenview.diagnostics import alignment, effective_rank, uniformity
+from eigenview.diagnostics import alignment_figure, effective_rank, uniformity_figure
 from eigenview.errors import SettingError
 from eigenview.lab.agreement import interval
 from eigenview.lab.experiment import LabSettings, Outcome
@@ -105,8 +105,8 @@ def measure(layer: nn.Module, images: ImageSet, *, seed: int = 0) -> Layer:
         linear=linear,
         knn=knn,
         shift=_shift_accuracy(layer, images),
-        alignment=alignment(first, second),
-        uniformity=uniformity(first).value,
+        alignment=alignment_figure(first, second),
+        uniformity=uniformity_figure(first).value,
         rank=effective_rank(both),
     )
 

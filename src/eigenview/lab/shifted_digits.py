@@ -68,13 +68,13 @@ def train_encoder(
         torch.manual_seed(seed)
         encoder = MLP(digits.views.shape[1], 256, width)
     generator = torch.Generator().manual_seed(seed)
-    optimiser = torch.optim.Adam(encoder.parameters(), lr=2e-3)
+    optimizer = torch.optim.Adam(encoder.parameters(), lr=2e-3)
     for step in range(steps + 1):
         first, second = digits.draw(batch, generator)
         loss = info_nce(encoder(first), encoder(second), temperature=temperature)
         watch(step, encoder, float(loss.detach()))
         if step < steps:
-            optimiser.zero_grad()
+            optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
-            optimiser.step()
+            optimizer.step()
     return encoder

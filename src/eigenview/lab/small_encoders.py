@@ -167,17 +167,17 @@ def fit(
     parameters = list(model.parameters())
     if isinstance(objective, nn.Module):
         parameters += list(objective.parameters())
-    optimiser = torch.optim.Adam(parameters, lr=learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    optimizer = torch.optim.Adam(parameters, lr=learning_rate)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     losses = []
     model.train()
     for step in range(steps):
         pair = draw(step)
         first, second = model(torch.cat([pair.first, pair.second])).chunk(2)
         loss = objective(first, second, pair.labels)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         torch.autograd.backward(loss)
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         losses.append(float(loss.detach()))
     model.eval()

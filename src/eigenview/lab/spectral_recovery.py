@@ -156,15 +156,15 @@ def stochastic_path(pairs: Tensor, width: int, *, steps: int, seed: int, items: 
     """The error along Adam on the sampled loss, the rate falling to 0 by a cosine: (step, error) at about 60 places."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(len(pairs), width, generator=generator, dtype=torch.float64).requires_grad_()
-    optimiser = torch.optim.Adam([rows], lr=0.03)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, steps)
+    optimizer = torch.optim.Adam([rows], lr=0.03)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     places = {round(10 ** (i / 59 * torch.tensor(steps).log10().item())) for i in range(60)}
     path: dict[str, list[float]] = {"step": [], "error": []}
     for step in range(1, steps + 1):
         loss = sampled_loss(rows, pairs, items=items, generator=generator)
-        optimiser.zero_grad()
+        optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
-        optimiser.step()
+        optimizer.step()
         schedule.step()
         if step in places:
             path["step"].append(step)

@@ -92,7 +92,7 @@ def _targets(
 class CLIPLoss(nn.Module):
     """:func:`clip_loss` with its learnable scale: s = exp(t), t = ln(1/0.07) at first, kept in [0, ln 100].
 
-    Call :meth:`clamp` after each optimiser step (the log-scale is clamped, not the scale), and give ``log_scale`` no
+    Call :meth:`clamp` after each optimizer step (the log-scale is clamped, not the scale), and give ``log_scale`` no
     weight decay.
     """
 

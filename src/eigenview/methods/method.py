@@ -46,7 +46,7 @@ class ViewedBatch(NamedTuple):
     indices: Tensor  # (n,) places in the source
     label: Tensor | None  # (n,), −1 where unknown
     epoch: int
-    step: int  # optimiser steps completed so far
+    step: int  # optimizer steps completed so far
 
 
 class StepOutput(NamedTuple):
@@ -63,7 +63,7 @@ Pass = Callable[[], Iterable[ViewedBatch]]  # one pass over the data, without tr
 class Method(nn.Module, ABC):
     """An objective + the modules and state it trains. The loop calls, in this order and without knowing more:
 
-    ``start_epoch`` → for each batch ``step`` → backward → ``before_update`` → optimiser.
+    ``start_epoch`` → for each batch ``step`` → backward → ``before_update`` → optimizer.
     """
 
     settings_type: ClassVar[type[MethodSettings]] = MethodSettings  # of its own options
@@ -109,7 +109,7 @@ class Method(nn.Module, ABC):
         return
 
     def before_update(self, step: int) -> None:
-        """Called between backward and the optimiser's ``step``-th update."""
+        """Called between backward and the optimizer's ``step``-th update."""
         return
 
     @abstractmethod

@@ -243,7 +243,7 @@ class SplitBatchNorm(_BatchNorm):
 def synchronise(module: nn.Module, group: Group, *, device: torch.device | None = None) -> nn.Module:
     """The module with its batch norms synchronised over ``group``: torch's SyncBatchNorm on CUDA, ours elsewhere.
 
-    Parameters and buffers stay the same tensors, and names the same, so optimisers and state dicts are unaffected.
+    Parameters and buffers stay the same tensors, and names the same, so optimizers and state dicts are unaffected.
     ``device``: where the module will run; where its first parameter is, unless told. Changes the module in place and
     returns it (a lone batch norm is returned converted). On one process nothing changes.
     """

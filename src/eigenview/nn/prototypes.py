@@ -53,7 +53,7 @@ class Prototypes(nn.Module):
     def freeze_gradients(self) -> None:
         """Forget the gradients: None, not zero, so that neither momentum nor weight decay moves the prototypes.
 
-        Call it between the backward pass and the optimiser's step.
+        Call it between the backward pass and the optimizer's step.
         """
         for weight in self.heads.parameters():
             weight.grad = None

@@ -1,4 +1,4 @@
-"""Optimisers, parameter groups and schedules: used by training and by probes."""
+"""Optimizers, parameter groups and schedules: used by training and by probes."""
 
 from __future__ import annotations
 

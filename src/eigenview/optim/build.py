@@ -1,4 +1,4 @@
-"""Optimisers by name, over parameter groups; and the rate of a step put into them."""
+"""Optimizers by name, over parameter groups; and the rate of a step put into them."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def build_optimizer(
     trust: float = 0.001,
     clip: bool = False,
 ) -> Optimizer:
-    """The optimiser called ``name``. ``momentum`` and ``nesterov``: sgd, lars, larc; ``betas`` and ``eps``: adam,
-    adamw; ``trust``: lars, larc; ``clip``: larc. What an optimiser does not have is not looked at.
+    """The optimizer called ``name``. ``momentum`` and ``nesterov``: sgd, lars, larc; ``betas`` and ``eps``: adam,
+    adamw; ``trust``: lars, larc; ``clip``: larc. What an optimizer does not have is not looked at.
 
     ``adam`` adds weight decay to the gradient, ``adamw`` to the step.
     """
     if not groups:
-        raise SettingError("an optimiser needs at least one parameter group; got none")
+        raise SettingError("an optimizer needs at least one parameter group; got none")
     entries = [_entry(group) for group in groups]
     rate = groups[0].learning_rate
     if name == "sgd":

@@ -26,7 +26,7 @@ class ParameterGroup:
     parameters: tuple[nn.Parameter, ...] = field(repr=False)
     learning_rate: float
     weight_decay: float
-    is_adapted: bool = True  # by LARS and LARC; other optimisers do not look
+    is_adapted: bool = True  # by LARS and LARC; other optimizers do not look
     is_scheduled: bool = True  # False: the learning rate stays, whatever the schedule says
 
 
@@ -73,7 +73,7 @@ def parameter_groups(
         )
         members.setdefault((where, excluded), []).append(parameter)
     if not members:
-        raise SettingError("an optimiser needs at least one trainable parameter; this module has none")
+        raise SettingError("an optimizer needs at least one trainable parameter; this module has none")
     groups = []
     for (where, excluded), parameters in members.items():
         own = apart.get(where, Apart(learning_rate))

@@ -56,7 +56,7 @@ def build_schedule(
     milestones: Sequence[int] = (),
     factor: float = 0.1,
 ) -> Schedule:
-    """A schedule by name over ``total`` steps; milestones, warm-up and total all count optimiser steps."""
+    """A schedule by name over ``total`` steps; milestones, warm-up and total all count optimizer steps."""
     if name not in ("cosine", "step", "constant"):
         raise SettingError(f"schedule must be cosine, step or constant; got {name!r}")
     if total < 1 or not 0 <= warmup <= total:

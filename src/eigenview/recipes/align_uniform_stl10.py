@@ -16,7 +16,7 @@ from eigenview.recipes.recipe import Recipe, Result
 SHARED: dict[str, Any] = {
     "encoder": {"name": "alexnet"},
     "views": {"preset": "wang-isola-stl"},
-    "optimiser": {
+    "optimizer": {
         "name": "sgd",
         "learning_rate": 0.12,
         "scaling": "linear",

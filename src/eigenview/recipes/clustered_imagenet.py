@@ -14,7 +14,7 @@ from typing import Any
 from eigenview.recipes.recipe import Recipe, Result
 from eigenview.recipes.swav_imagenet import LARC, SHARED
 
-AS_SWAV = "the optimiser's settings are SwAV's, as the authors say"
+AS_SWAV = "the optimizer's settings are SwAV's, as the authors say"
 
 
 def _recipe(method: str, title: str, results: tuple[Result, ...], *differs: str) -> Recipe:
@@ -31,7 +31,7 @@ def _recipe(method: str, title: str, results: tuple[Result, ...], *differs: str)
             "method": method,
             "method_settings": own,
             "views": {"preset": "swav-160"},
-            "optimiser": {**LARC, "learning_rate": 4.8, "warmup_epochs": 10, "warmup_start": 0.0625},
+            "optimizer": {**LARC, "learning_rate": 4.8, "warmup_epochs": 10, "warmup_start": 0.0625},
             "batch_size": 4096,
             "epochs": 400,
             "precision": "32",

@@ -22,7 +22,7 @@ RECIPES = (
             "method_settings": {"temperature": 0.2},
             "encoder": {"name": "small"},
             "views": {"preset": "simclr-cifar"},
-            "optimiser": {"name": "adamw", "learning_rate": 2e-3, "weight_decay": 1e-4, "warmup_epochs": 0.2},
+            "optimizer": {"name": "adamw", "learning_rate": 2e-3, "weight_decay": 1e-4, "warmup_epochs": 0.2},
             "batch_size": 256,
             "epochs": 3,
         },

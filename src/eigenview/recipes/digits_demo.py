@@ -24,7 +24,7 @@ RECIPES = (
             "method_settings": {"temperature": 0.5},
             "encoder": {"name": "small"},
             "views": {"preset": "digits", "size": 16},  # enlarged: at 8 pixels the encoder has no room for strides
-            "optimiser": {"name": "adamw", "learning_rate": 2e-3, "weight_decay": 1e-4, "warmup_epochs": 2},
+            "optimizer": {"name": "adamw", "learning_rate": 2e-3, "weight_decay": 1e-4, "warmup_epochs": 2},
             "batch_size": 256,
             "epochs": 100,
         },

@@ -62,7 +62,7 @@ def _recipe(kernel: str, data: str) -> Recipe:
             "method_settings": {"temperature": 0.1, **KERNELS[kernel]},
             "encoder": {"name": "resnet50", "stem": about["stem"]},
             "views": {"preset": PRESETS.get(data, "kernel-infonce-cifar")},
-            "optimiser": {"name": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6, "warmup_epochs": 10},
+            "optimizer": {"name": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6, "warmup_epochs": 10},
             "batch_size": 512,
             "epochs": 200,
         },

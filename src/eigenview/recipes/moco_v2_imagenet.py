@@ -23,7 +23,7 @@ RECIPES = (
             "method_settings": {"queue": 65536, "momentum": 0.999, "temperature": 0.2, "head": "moco-v2"},
             "encoder": {"name": "resnet50", "stem": "imagenet"},
             "views": {"preset": "moco-v2"},
-            "optimiser": {"name": "sgd", "learning_rate": 0.03, "weight_decay": 1e-4, "exclude": []},
+            "optimizer": {"name": "sgd", "learning_rate": 0.03, "weight_decay": 1e-4, "exclude": []},
             "batch_size": 256,
             "epochs": 200,
         },

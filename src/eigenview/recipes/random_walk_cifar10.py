@@ -3,7 +3,7 @@
     eigenview recipes run random-walk-cifar10 --source cifar10:DIR --out runs/random-walk
 
 The authors' code squares the differences and its README recommends temperature 0.4 and learning rate 0.1:
-``--method-settings.form squared --method-settings.temperature 0.4 --optimiser.learning-rate 0.1``.
+``--method-settings.form squared --method-settings.temperature 0.4 --optimizer.learning-rate 0.1``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RECIPES = (
             "method_settings": {"form": "absolute", "temperature": 1.0, "reduction": "sum"},
             "encoder": {"name": "resnet18", "stem": "cifar"},
             "views": {"preset": "random-walk-cifar"},
-            "optimiser": {"name": "sgd", "learning_rate": 0.06, "weight_decay": 5e-4, "exclude": []},
+            "optimizer": {"name": "sgd", "learning_rate": 0.06, "weight_decay": 5e-4, "exclude": []},
             "batch_size": 512,
             "epochs": 100,
         },

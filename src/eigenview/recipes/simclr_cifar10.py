@@ -23,7 +23,7 @@ RECIPES = (
             "method_settings": {"temperature": 0.5, "head": "simclr-v2"},
             "encoder": {"name": "resnet18", "stem": "cifar"},
             "views": {"preset": "simclr-cifar"},
-            "optimiser": {
+            "optimizer": {
                 "name": "lars",
                 "learning_rate": 1.0,
                 "scaling": "linear",

@@ -22,7 +22,7 @@ RECIPES = (
             "method_settings": {"temperature": 0.1, "head": "simclr-v2"},
             "encoder": {"name": "resnet50", "stem": "imagenet"},
             "views": {"preset": "simclr-imagenet"},
-            "optimiser": {
+            "optimizer": {
                 "name": "lars",
                 "learning_rate": 0.3,
                 "scaling": "linear",

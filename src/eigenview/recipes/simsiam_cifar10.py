@@ -22,7 +22,7 @@ RECIPES = (
             "method_settings": {"head": "simsiam-cifar", "predictor_hidden": 512},
             "encoder": {"name": "resnet18", "stem": "cifar"},
             "views": {"preset": "simsiam-cifar"},
-            "optimiser": {
+            "optimizer": {
                 "name": "sgd",
                 "learning_rate": 0.03,
                 "scaling": "linear",

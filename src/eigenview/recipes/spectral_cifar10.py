@@ -22,7 +22,7 @@ RECIPES = (
             "method_settings": {"mu": 1.0},
             "encoder": {"name": "resnet18", "stem": "cifar"},
             "views": {"preset": "spectral-cifar"},
-            "optimiser": {
+            "optimizer": {
                 "name": "sgd",
                 "learning_rate": 0.03,
                 "scaling": "linear",

@@ -42,7 +42,7 @@ RECIPES = (
         "SwAV, ImageNet, ResNet-50, 2×224 + 6×96, batches of 4,096, 100 epochs",
         {
             "method_settings": METHOD,
-            "optimiser": {**LARC, "learning_rate": 4.8, "warmup_epochs": 10, "warmup_start": 0.0625},
+            "optimizer": {**LARC, "learning_rate": 4.8, "warmup_epochs": 10, "warmup_start": 0.0625},
             "batch_size": 4096,
             "epochs": 100,
         },
@@ -56,7 +56,7 @@ RECIPES = (
         "SwAV, ImageNet, ResNet-50, 2×224 + 6×96, batches of 256 with a queue, 200 epochs",
         {
             "method_settings": {**METHOD, "queue": 3840, "queue_from_epoch": 15},
-            "optimiser": {**LARC, "learning_rate": 0.6},
+            "optimizer": {**LARC, "learning_rate": 0.6},
             "batch_size": 256,
             "epochs": 200,
         },

@@ -13,7 +13,7 @@ def time_figures(run: RunFiles) -> list[tuple[str, str]]:
     last, seconds = run.last, number(run.last.get("seconds"))
     if seconds is None:
         return []
-    found = [("training time", duration(seconds)), ("optimiser steps", f"{number(last.get('step')) or 0:,.0f}")]
+    found = [("training time", duration(seconds)), ("optimizer steps", f"{number(last.get('step')) or 0:,.0f}")]
     speed = number(last.get("views_per_second"))
     if speed is not None:
         found += [("views per second", f"{speed:,.0f}"), ("views seen", f"{speed * seconds:,.0f}")]

@@ -62,7 +62,7 @@ def thumb(sample: Sample, row: int, *, mark: str = "") -> Html:
 
 
 def neighbour_grid(sample: Sample, found: Structure) -> Html:
-    """Random queries, and the worst: whose neighbours are mostly of other classes; without labels, the most isolated."""
+    """Random queries, and the worst: neighbours mostly of other classes, or, without labels, the most isolated."""
     count = len(sample.names)
     drawn = np.random.default_rng(sample.seed).permutation(count)[:QUERIES]
     worst = worst_queries(sample, found)[:QUERIES]

@@ -218,7 +218,7 @@ def _curves(runs: Sequence[RunFiles]) -> Section:
         warned = element(
             "div", element("h3", f"{len(alarms)} alarm{'s' if len(alarms) > 1 else ''}"), shown, class_="alarms"
         )
-    lead = "Over optimiser steps. Drag to zoom, double-click to go back."
+    lead = "Over optimizer steps. Drag to zoom, double-click to go back."
     return section("curves", "Training", "Training", lead, warned, element("div", *drawn, class_="multiples"))
 
 

@@ -21,7 +21,7 @@ WEIGHTS, STATE, SEAL = "weights.safetensors", "state.pt", "complete.json"
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a run stood: all tensors of the method, and what the optimiser, loader and generators need to go on."""
+    """Where a run stood: all tensors of the method, and what the optimizer, loader and generators need to go on."""
 
     weights: dict[str, Tensor]
     state: dict[str, Any]

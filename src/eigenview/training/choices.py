@@ -14,7 +14,7 @@ from eigenview.training.config import TrainConfig, read_config
 from eigenview.training.feed import AnySource, Shape, first_shape
 
 FEWEST_IMAGES = 8  # below this, views can only be told apart, not learnt from
-STEPS = {"cpu": 3000, "cuda": 20000}  # optimiser steps of a run whose length nobody gave
+STEPS = {"cpu": 3000, "cuda": 20000}  # optimizer steps of a run whose length nobody gave
 CPU_PIXELS = 64  # size of the views of photos on a CPU, where 224 would take days
 
 
@@ -74,8 +74,8 @@ def _wishes(settings: Mapping[str, Any], count: int | None, shape: Shape, device
         name = "resnet18" if min(side, size) <= 96 else "resnet50"
         wishes.append(Choice("encoder.name", name, f"views of {min(side, size)} pixels and an accelerator"))
     wishes.append(_batch(count, device))
-    wishes.append(Choice("optimiser.learning_rate", 2e-3, "AdamW with warm-up and a cosine suits every method here"))
-    wishes.append(Choice("optimiser.warmup_epochs", 1.0 if (count or 10**6) < 5000 else 0.2, "a gentle start"))
+    wishes.append(Choice("optimizer.learning_rate", 2e-3, "AdamW with warm-up and a cosine suits every method here"))
+    wishes.append(Choice("optimizer.warmup_epochs", 1.0 if (count or 10**6) < 5000 else 0.2, "a gentle start"))
     return wishes
 
 

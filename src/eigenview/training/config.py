@@ -38,7 +38,7 @@ class ViewSettings(Strict):
     crops: tuple[CropSettings, ...] | None = None  # several resolutions, large ones first
 
 
-class OptimiserSettings(Strict):
+class OptimizerSettings(Strict):
     name: Literal["sgd", "lars", "larc", "adam", "adamw"] = "adamw"
     learning_rate: float = Field(1e-3, ge=0)
     learning_rates: dict[str, float] = {}  # of parts with one of their own, such as {"head": 0.01}
@@ -66,9 +66,9 @@ class TrainConfig(Strict):
     method_settings: SerializeAsAny[MethodSettings] = MethodSettings()
     encoder: EncoderSettings = EncoderSettings()
     views: ViewSettings = ViewSettings()
-    optimiser: OptimiserSettings = OptimiserSettings()
+    optimizer: OptimizerSettings = OptimizerSettings()
     batch_size: int = Field(256, ge=2)  # images over all processes
-    accumulate: int = Field(1, ge=1)  # batches per optimiser step
+    accumulate: int = Field(1, ge=1)  # batches per optimizer step
     epochs: int | None = Field(None, ge=1)
     steps: int | None = Field(None, ge=1)  # instead of epochs
     minutes: float | None = Field(None, gt=0)  # instead of epochs; not repeatable bit for bit
@@ -78,7 +78,7 @@ class TrainConfig(Strict):
     compile: bool | Literal["auto"] = "auto"  # the encoder by torch.compile
     workers: int | Literal["auto"] = "auto"  # processes that decode; auto: one a core
     steps_per_epoch: int | None = Field(None, ge=1)  # of a stream, whose length nobody knows
-    log_every: int = Field(10, ge=1)  # optimiser steps
+    log_every: int = Field(10, ge=1)  # optimizer steps
     knn_every: int = Field(1, ge=0)  # epochs between looks at online kNN, where labels exist; 0: never
     checkpoint_every: int = Field(1, ge=1)  # epochs
     keep_every: int | None = Field(None, ge=1)  # epochs whose checkpoints are kept for good
@@ -136,7 +136,7 @@ def _first_problem(error: ValidationError) -> str:
 
 
 def _known_names() -> list[str]:
-    models: list[type[BaseModel]] = [TrainConfig, EncoderSettings, ViewSettings, CropSettings, OptimiserSettings]
+    models: list[type[BaseModel]] = [TrainConfig, EncoderSettings, ViewSettings, CropSettings, OptimizerSettings]
     from eigenview.methods import METHODS
 
     models += [method.settings_type for method in METHODS.values()]

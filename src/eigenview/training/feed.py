@@ -80,7 +80,7 @@ class Feed:
         return self._batches
 
     def epoch(self, number: int, *, device: torch.device, step: int) -> Iterator[ViewedBatch]:
-        """The batches of an epoch from the restored position on; ``step`` counts the optimiser's, for the first."""
+        """The batches of an epoch from the restored position on; ``step`` counts the optimizer's, for the first."""
         self.loader.set_epoch(number)
         for batch in self.loader:
             batch = batch.to(device)

@@ -17,7 +17,7 @@ class Plan:
     encoder: str
     items: int | None  # None: a stream
     views: int  # of each item
-    batch_size: int  # items of an optimiser step, over all processes
+    batch_size: int  # items of an optimizer step, over all processes
     steps_per_epoch: int
     total_steps: int | None
     minutes: float | None
@@ -31,7 +31,7 @@ class Listener:
     def started(self, plan: Plan) -> None: ...
 
     def stepped(self, step: int, seconds: float) -> None:
-        """After each optimiser step; ``seconds`` of training so far."""
+        """After each optimizer step; ``seconds`` of training so far."""
 
     def measured(self, line: Mapping[str, Any]) -> None:
         """A line of ``metrics.jsonl`` was written."""

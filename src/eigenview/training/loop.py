@@ -87,7 +87,7 @@ def train(
 class _Progress:
     """Where a run stands; all of it goes into a checkpoint."""
 
-    step: int = 0  # optimiser steps done
+    step: int = 0  # optimizer steps done
     epoch: int = 0  # the one under way
     seconds: float = 0.0  # trained before this process
     loss_sum: float = 0.0  # over the steps of this epoch

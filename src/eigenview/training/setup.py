@@ -1,4 +1,4 @@
-"""From settings to the parts of a run: processes, method, optimiser, schedule."""
+"""From settings to the parts of a run: processes, method, optimizer, schedule."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Updates:
 def build_updates(config: TrainConfig, method: Method, batches: int) -> Updates:
     steps_per_epoch = max(1, batches // config.accumulate)
     total = config.steps or (FOREVER if config.epochs is None else config.epochs * steps_per_epoch)
-    chosen, follows_time = config.optimiser, config.minutes is not None
+    chosen, follows_time = config.optimizer, config.minutes is not None
     if follows_time and chosen.schedule == "step":
         raise SettingError("a run measured in minutes has no epochs to step at: use the cosine or constant schedule")
     batch = config.batch_size * config.accumulate

@@ -12,7 +12,7 @@ LEAST_RANK = 1.5  # effective rank of the embeddings
 LEAST_USED = 0.05  # share of the prototypes that a batch could use
 NOT_FINITE = (
     "the run stops and its last checkpoint is kept. Likely a learning rate that is too high or half precision that "
-    "overflowed: lower optimiser.learning_rate, add warm-up, or use precision 32"
+    "overflowed: lower optimizer.learning_rate, add warm-up, or use precision 32"
 )
 SMALL_GRADIENT, LARGE_GRADIENT = 1e-7, 1e4
 
