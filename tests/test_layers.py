@@ -12,18 +12,21 @@ SOURCE = Path(eigenview.__file__).parent
 LAYERS = [  # a room may import from any layer above it in this list
     {"errors"},
     {"names"},
-    {"files", "progress", "extras", "distributed"},
+    {"files", "progress", "extras", "distributed", "settings"},
     {"graph"},
     {"losses", "diagnostics"},
     {"nn", "views", "data", "optim"},
-    {"methods", "evaluation"},
+    {"batches", "methods", "runs"},
+    {"evaluation"},
     {"training"},
-    {"lab", "search", "export", "report"},
+    {"search"},
+    {"labels"},
+    {"lab", "export", "report", "app"},
     {"recipes"},
-    {"cli"},
+    {"faces", "cli"},
 ]
 FORBIDDEN = {"methods": {"data"}, "evaluation": {"methods"}}  # beyond the layers
-ALLOWED_BESIDE: dict[str, set[str]] = {}  # within a layer, only these
+ALLOWED_BESIDE = {"runs": {"batches", "methods"}}  # within a layer, only these
 
 
 def room_of(path: Path) -> str:

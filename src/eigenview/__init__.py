@@ -9,6 +9,17 @@ from eigenview.errors import EigenviewError
 
 if TYPE_CHECKING:
     from eigenview.diagnostics import diagnose
+    from eigenview.faces import (
+        Embeddings,
+        Run,
+        create_encoder,
+        list_encoders,
+        list_methods,
+        list_views,
+        open_embeddings,
+        open_run,
+        train,
+    )
     from eigenview.graph import (
         CauchyKernel,
         CosineKernel,
@@ -64,20 +75,21 @@ if TYPE_CHECKING:
         uniformity,
         uniformity_floor,
     )
-    from eigenview.training import read_config, train
+    from eigenview.runs import TrainConfig, read_config
 
 __version__ = "0.1.0"
 
-PLACES = ("eigenview.graph", "eigenview.losses", "eigenview.diagnostics", "eigenview.training")
+PLACES = ("eigenview.graph", "eigenview.losses", "eigenview.diagnostics", "eigenview.faces", "eigenview.runs")
 
 
 def __getattr__(name: str) -> object:
     """Public names are imported when first asked for: a loss needs no trainer, and ``eigenview --help`` no torch."""
     if name in __all__:
         for place in PLACES:
-            found: object = getattr(import_module(place), name, None)
-            if found is not None:
-                return found
+            module = import_module(place)
+            if name in module.__all__:
+                exported: object = getattr(module, name)
+                return exported
     raise AttributeError(f"module 'eigenview' has no attribute {name!r}")
 
 
@@ -89,6 +101,7 @@ __all__ = [
     "CosineKernel",
     "Coupling",
     "EigenviewError",
+    "Embeddings",
     "ExponentialKernel",
     "GaussianKernel",
     "InfoNCE",
@@ -101,12 +114,14 @@ __all__ = [
     "MomentumAlignUniform",
     "MomentumContrast",
     "RandomWalkLaplacian",
+    "Run",
     "SigLIPLoss",
     "SimSiamLoss",
     "SpectralContrastive",
     "StudentTKernel",
     "SupervisedContrastive",
     "SwappedAssignment",
+    "TrainConfig",
     "__version__",
     "align_uniform_loss",
     "alignment",
@@ -115,15 +130,21 @@ __all__ = [
     "concatenated",
     "concatenation_sum_of_authors",
     "concatenation_sum_of_paper",
+    "create_encoder",
     "diagnose",
     "entropy_dual",
     "info_nce",
     "kernel_info_nce",
     "laplacian_eigenmaps_loss",
     "learnable",
+    "list_encoders",
+    "list_methods",
+    "list_views",
     "maximum_entropy",
     "momentum_align_uniform",
     "momentum_contrast",
+    "open_embeddings",
+    "open_run",
     "random_walk_laplacian",
     "read_config",
     "siglip_loss",

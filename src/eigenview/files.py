@@ -17,13 +17,15 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from pydantic import JsonValue
+
 from eigenview.errors import DataError, EigenviewError
 from eigenview.names import printable
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
+JSON: TypeAlias = JsonValue  # text, numbers, lists and objects of them
 
 LARGEST_JSON = 1 << 28  # bytes; the largest of ours, the side file of a million embeddings, has 100 MB
 

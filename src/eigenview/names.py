@@ -65,6 +65,11 @@ def is_code(name: str) -> bool:
     return CODE.fullmatch(name) is not None
 
 
+def is_named(name: str) -> bool:
+    """Whether this very call has named the code ``module:attribute``, so that it may be imported."""
+    return name in _named.get()
+
+
 @contextmanager
 def named_code(*names: str | None) -> Iterator[None]:
     """Within, :func:`own_code` may import these: whoever calls has written them in this very call.
@@ -80,7 +85,7 @@ def named_code(*names: str | None) -> Iterator[None]:
 
 def own_code(name: str, *, kind: str) -> object:
     """The object ``module:attribute`` of a user's own, from the module path or the working directory."""
-    if name not in _named.get():
+    if not is_named(name):
         raise SettingError(
             f"{kind} {name} is code of a user's own, which runs only if this very call names it: give {name} again"
         )

@@ -39,13 +39,12 @@ class Options:
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="compare", about=__doc__)
     from eigenview.evaluation import compare_runs
+    from eigenview.runs import RunDirectory
 
     if not options.runs:
         raise DataError("compare needs at least one run directory; got none")
     for folder in options.runs:
-        if not (folder / "config.json").is_file():
-            raise DataError(f"{folder} is no run directory (it has no config.json)")
-        if not any((folder / "evaluation").glob("*.json")):
+        if not RunDirectory.existing(folder).scores():
             raise DataError(f"{folder} has no scores yet; make some with: eigenview evaluate {folder} SOURCE")
     found = compare_runs(options.runs, supervised=options.supervised, protocols=options.protocol or None)
     output = Output(as_json=options.json)

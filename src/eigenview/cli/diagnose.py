@@ -57,23 +57,16 @@ def run(arguments: list[str]) -> None:
 
 
 def _of_run(options: Options) -> Diagnosis:
-    from eigenview.cli.sources import open_indexed, source_of_run
-    from eigenview.evaluation.run_diagnosis import diagnose_run, save_diagnosis
+    from eigenview.data import open_images
+    from eigenview.evaluation import diagnose_run
+    from eigenview.runs import open_run
 
     if options.second is not None or options.labels is not None:
         raise SettingError("--second and --labels belong to a file of embeddings; a run makes its own views")
-    spec = options.source or source_of_run(options.subject)
-    found = diagnose_run(
-        options.subject,
-        open_indexed(spec),
-        checkpoint=options.checkpoint,
-        items=options.items,
-        where=options.where,
-        seed=options.seed,
-    )
-    if options.where == "projection":  # what the report shows
-        save_diagnosis(found, options.subject)
-    return found
+    run = open_run(options.subject, checkpoint=options.checkpoint)
+    source = open_images(options.source or run.directory.config.source, needs_index=True)
+    keeps = options.where == "projection"  # what the report shows
+    return diagnose_run(run, source, items=options.items, where=options.where, seed=options.seed, keeps=keeps)
 
 
 def _of_file(options: Options) -> Diagnosis:

@@ -14,16 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
 from eigenview.cli.output import Output
 from eigenview.cli.parse import POSITIONAL, parse
-from eigenview.errors import DataError
-
-if TYPE_CHECKING:
-    from eigenview.data import Source
 
 
 @dataclass(frozen=True)
@@ -54,39 +50,31 @@ class Options:
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="evaluate", about=__doc__)
     from eigenview.cli.scores_table import score_as_json, show_scores
-    from eigenview.evaluation import evaluate_run
-    from eigenview.evaluation.evaluate import find_evaluation
+    from eigenview.evaluation import BASELINES, PROTOCOLS, Measuring, evaluate_run, open_task
+    from eigenview.runs import open_run
 
-    if not (options.run / "config.json").is_file():
-        raise DataError(f"{options.run} is no run directory (it has no config.json)")
     for name in options.protocol:
-        find_evaluation(name)  # refused before any work is done
+        PROTOCOLS.find(name)  # refused before any work is done
+    run = open_run(options.run)
     output = Output(as_json=options.json)
-    scores = evaluate_run(
-        options.run,
-        {"": _sources(options, output)},
-        protocols=options.protocol,
-        layers=options.layers,
-        supervised=options.supervised,
-        baselines=("untrained", "raw pixels") if options.baselines else (),
-        cache=options.cache,
-        seed=options.seed,
+    task = open_task(options.source, options.test, test_share=options.test_share, seed=options.seed)
+    if options.test is None:
+        output.say(
+            f"one source: of each class {options.test_share:.0%} are for the test (seed {options.seed}): "
+            f"{len(task.train):,} images to learn from, {len(task.test):,} to test on"
+        )
+    scores = list(
+        evaluate_run(
+            run,
+            [task],
+            protocols=options.protocol,
+            layers=options.layers,
+            supervised=None if options.supervised is None else open_run(options.supervised),
+            baselines=tuple(BASELINES) if options.baselines else (),
+            measuring=Measuring(cache=options.cache, seed=options.seed),
+        )
     )
     output.result([score_as_json(score) for score in scores])
     if not options.json:
         show_scores(scores, output)
         output.say(f"kept in {options.run / 'evaluation'}; see them with: eigenview report {options.run}")
-
-
-def _sources(options: Options, output: Output) -> tuple[Source, Source]:
-    from eigenview.cli.sources import open_labelled, split_by_class
-
-    train = open_labelled(options.source)
-    if options.test is not None:
-        return train, open_labelled(options.test)
-    train, test = split_by_class(train, share=options.test_share, seed=options.seed)
-    output.say(
-        f"one source: of each class {options.test_share:.0%} are for the test (seed {options.seed}): "
-        f"{len(train):,} images to learn from, {len(test):,} to test on"
-    )
-    return train, test

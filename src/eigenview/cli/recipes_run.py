@@ -22,8 +22,9 @@ OWN = ("name", "data", "resume", "look")
 def run(arguments: list[str]) -> None:
     from eigenview.cli.output import Output
     from eigenview.cli.train import start
-    from eigenview.cli.train_options import flag_hint, merge, parse_train, settings_among
+    from eigenview.cli.train_options import flag_hint, parse_train, settings_among
     from eigenview.recipes import find_recipe
+    from eigenview.runs import merge_settings
 
     arg = tyro.conf.arg
     first = {
@@ -42,7 +43,7 @@ def run(arguments: list[str]) -> None:
     if given.get("method") == recipe.settings["method"]:
         given.pop("method")
     base = {"source": recipe.source, "out": f"runs/{recipe.name}", **recipe.settings}
-    settings = merge(base, {**given, **({"source": options["data"]} if "data" in options else {})})
+    settings = merge_settings(base, {**given, **({"source": options["data"]} if "data" in options else {})})
     Output().say(f"{recipe.title}: {recipe.cost}")
     start(settings, resume=options.get("resume", False), looks=options.get("look", True))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eigenview.cli.output import JSON, Output
-from eigenview.evaluation import Score
+from eigenview.runs import Score
 
 AS_THEY_ARE = {"nmi", "ari", "mse"}  # the others are shares, written in percent
 

@@ -13,19 +13,17 @@ Examples:
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from eigenview.cli.output import Output
-from eigenview.errors import EigenviewError, SettingError
 
 if TYPE_CHECKING:
-    from eigenview.training import TrainConfig
+    from eigenview.runs import TrainConfig
+    from eigenview.training import Choice
 
 OWN = ("resume", "look")
-LOOKED_AT = 2000  # images that are diagnosed and kept as a sample: seconds, not minutes
 
 
 def run(arguments: list[str]) -> None:
@@ -43,95 +41,40 @@ def run(arguments: list[str]) -> None:
 
 def start(given: Mapping[str, Any], *, resume: bool = False, looks: bool = True) -> None:
     """Train as ``given`` says and as is best for the rest; say what was chosen and what can be done next."""
-    output = Output()
-    config = _stored(given) if resume else None
-    if config is None:
-        config = _chosen(given, output)
-    _train(config, output, resume=resume)
-    if looks:
-        look(config, output)
-    next_steps(config, output)
-
-
-def _stored(given: Mapping[str, Any]) -> TrainConfig | None:
-    """The settings of the run to go on with, and what is new; None where there is no such run yet."""
-    from eigenview.cli.train_options import merge
-    from eigenview.training import load_config, read_config
-
-    if "out" not in given:
-        raise SettingError("--resume needs the run to go on with: --out RUN")
-    file = Path(given["out"]) / "config.json"
-    if not file.exists():
-        if "source" not in given:
-            raise SettingError(f"no run to go on with in {given['out']}; is the path right?")
-        return None
-    before = load_config(file).model_dump(mode="json")
-    before = {name: value for name, value in before.items() if value is not None}
-    return read_config(merge(before, given))
-
-
-def _chosen(given: Mapping[str, Any], output: Output) -> TrainConfig:
-    from eigenview.training import choose
-    from eigenview.training.feed import open_for_training
-
-    if "source" not in given:
-        raise SettingError("SOURCE is missing: a folder of images, say (eigenview train --help tells more)")
-    out = given.get("out") or new_run(str(given["source"]), str(given.get("method", "simclr")))
-    chosen = choose(open_for_training(str(given["source"])), {**given, "out": str(out)})
-    if chosen.choices:
-        output.say("chosen for these images and this machine (any of it can be given as an option):")
-        width = max(len(one.setting) for one in chosen.choices)
-        for one in chosen.choices:
-            output.say(f"  {one.setting:<{width}}  {one.value}  ({one.reason})")
-    return chosen.config
-
-
-def new_run(source: str, method: str) -> Path:
-    """``runs/SOURCE-METHOD``, numbered where that is taken."""
-    place = source.partition("?")[0].rstrip("/\\")
-    stem = re.sub(r"[^\w.-]+", "-", Path(place).stem or "run").strip("-") or "run"
-    folder, number = Path("runs") / f"{stem}-{method}", 2
-    while folder.exists():
-        folder, number = Path("runs") / f"{stem}-{method}-{number}", number + 1
-    return folder
-
-
-def _train(config: TrainConfig, output: Output, *, resume: bool) -> None:
     import logging
     import warnings
 
-    from eigenview.training import progress, train
+    from eigenview.training import shown_progress, train
+    from eigenview.training.start import prepare
 
+    output = Output()
+    prepared = prepare(given, resume=resume)
+    _say_choices(prepared.choices, output)
     warnings.filterwarnings("ignore", module="lightning_fabric")  # advice about its own use, which is not the user's
     logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
+    config = prepared.config
     output.say(f"{config.method} with {config.encoder.name} into {config.out}", style="bold")
     try:
-        train(config, resume=resume, listeners=[progress()])
+        directory = train(config, source=prepared.source, resume=resume, looks_back=looks, listeners=[shown_progress()])
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"stopped; {config.out} keeps a checkpoint. Go on with: eigenview train --resume --out {quoted(config.out)}"
         ) from None
+    diagnosis = directory.diagnosis() if looks else None
+    if diagnosis is not None:
+        style = "bold green" if diagnosis.verdict == "healthy" else "bold yellow"
+        output.say(f"diagnosis: {diagnosis.verdict}", style=style)
+        for finding in diagnosis.findings:
+            output.say(f"  {finding.name}: {finding.advice}")
+    next_steps(config, output)
 
 
-def look(config: TrainConfig, output: Output) -> None:
-    """The run's diagnosis and its sample, for report; what cannot be had is said, and ends nothing."""
-    from eigenview.cli.sources import open_indexed
-    from eigenview.evaluation.run_diagnosis import diagnose_run, save_diagnosis
-    from eigenview.evaluation.sample import write_sample
-
-    if output.console.quiet:  # not the first process
-        return
-    try:
-        source = open_indexed(config.source)
-        found = diagnose_run(config.out, source, items=LOOKED_AT, seed=config.seed)
-        save_diagnosis(found, config.out)
-        write_sample(config.out, source, items=LOOKED_AT, seed=config.seed)
-    except EigenviewError as error:
-        output.say(f"could not look at the result: {error}", style="yellow")
-        return
-    output.say(f"diagnosis: {found.verdict}", style="bold green" if found.verdict == "healthy" else "bold yellow")
-    for finding in found.findings:
-        output.say(f"  {finding.name}: {finding.advice}")
+def _say_choices(choices: Sequence[Choice], output: Output) -> None:
+    if choices:
+        output.say("chosen for these images and this machine (any of it can be given as an option):")
+        width = max(len(choice.setting) for choice in choices)
+        for choice in choices:
+            output.say(f"  {choice.setting:<{width}}  {choice.value}  ({choice.reason})")
 
 
 def next_steps(config: TrainConfig, output: Output) -> None:

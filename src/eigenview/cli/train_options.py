@@ -14,9 +14,8 @@ from eigenview.cli.parse import POSITIONAL, parse
 from eigenview.cli.settings import options_of, typed_dict
 from eigenview.errors import SettingError
 from eigenview.methods import METHODS, find_method
-from eigenview.training import TrainConfig
+from eigenview.runs import TrainConfig, merge_settings
 
-LENGTHS = ("epochs", "steps", "minutes")
 SHORT = {"encoder_name": ("encoder", "name"), "views_preset": ("views", "preset")}  # and where they belong
 arg = tyro.conf.arg
 
@@ -59,22 +58,8 @@ def settings_among(options: Mapping[str, Any], verbs_own: Sequence[str]) -> dict
         if name in options:
             given[part] = {setting: options[name], **given.get(part, {})}
     base = _stored_settings(options["config"]) if "config" in options else {}
-    merged = merge(base, given)
+    merged = merge_settings(base, given)
     return _with_kernel(merged, options["kernel"]) if "kernel" in options else merged
-
-
-def merge(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """``over`` wins, setting by setting; a length there replaces whichever length ``base`` has."""
-    kept = dict(base)
-    if any(name in over for name in LENGTHS):
-        kept = {name: value for name, value in kept.items() if name not in LENGTHS}
-    if "method" in over and over["method"] != kept.get("method"):
-        kept.pop("method_settings", None)  # they were another method's
-    for name, value in over.items():
-        before = kept.get(name)
-        nested = isinstance(value, Mapping) and isinstance(before, Mapping)
-        kept[name] = {**before, **value} if nested else value  # type: ignore[dict-item]
-    return kept
 
 
 def _with_kernel(given: dict[str, Any], kernel: str) -> dict[str, Any]:
@@ -82,7 +67,7 @@ def _with_kernel(given: dict[str, Any], kernel: str) -> dict[str, Any]:
     if "kernel" not in find_method(name).settings_type.model_fields:
         have = [one for one, method in METHODS.items() if "kernel" in method.settings_type.model_fields]
         raise SettingError(f"{name} has no kernel to choose: leave --kernel out, or use --method {' or '.join(have)}")
-    return merge(given, {"method": name, "method_settings": {"kernel": kernel}})
+    return merge_settings(given, {"method": name, "method_settings": {"kernel": kernel}})
 
 
 def _method_among(arguments: Sequence[str]) -> Any:

@@ -41,14 +41,13 @@ def run(arguments: list[str]) -> None:
         raise SettingError(f"--count is a number of images, at least 1; got {options.count}")
     import numpy as np
 
-    from eigenview.cli.sources import open_indexed
-    from eigenview.data import BatchSource
-    from eigenview.training.config import ViewSettings
-    from eigenview.training.feed import recipe_for
+    from eigenview.batches import first_shape
+    from eigenview.data import BatchSource, open_images
     from eigenview.views import show
+    from eigenview.views.settings import ViewSettings
 
-    source = open_indexed(options.source)
-    recipe = recipe_for(ViewSettings(preset=options.preset, size=options.size), source)
+    source = open_images(options.source, needs_index=True)
+    recipe = ViewSettings(preset=options.preset, size=options.size).recipe(first_shape(source))
     places = np.unique(np.linspace(0, len(source) - 1, min(options.count, len(source))).round().astype(np.int64))
     photos = [] if isinstance(source, BatchSource) else [source.image(int(place)) for place in places]
     images = source.batch(places) if isinstance(source, BatchSource) else photos

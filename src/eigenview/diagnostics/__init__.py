@@ -8,6 +8,7 @@ from eigenview.diagnostics.duplicates import duplicate_share, near_duplicates
 from eigenview.diagnostics.estimates import Estimate
 from eigenview.diagnostics.figures import Diagnosis, Figures, Finding
 from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
+from eigenview.diagnostics.progress import RunProgress
 from eigenview.diagnostics.spectrum import effective_rank, singular_values, spectrum
 from eigenview.diagnostics.sphere import alignment_figure, mean_cosine, tolerance, uniformity_figure
 from eigenview.diagnostics.verdict import THRESHOLDS, Thresholds, judge
@@ -18,6 +19,7 @@ __all__ = [
     "Estimate",
     "Figures",
     "Finding",
+    "RunProgress",
     "Sampling",
     "Thresholds",
     "alignment_figure",

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.scores import Score, Values, bootstrap_interval, load_scores
+from eigenview.evaluation.scores import Values, bootstrap_interval
+from eigenview.runs import RunDirectory, Score
 
 BASELINES = ("supervised", "untrained", "raw pixels", "training mean")  # subjects that come last in a table
 
@@ -111,7 +112,7 @@ def compare_runs(
 
 
 def _own(folder: Path) -> list[Score]:
-    scores = load_scores(folder)
+    scores = RunDirectory.existing(folder).scores()
     if not scores:
         raise DataError(f"{folder} has no scores; evaluate it first")
     return scores

@@ -7,7 +7,7 @@ not published. This is our reconstruction: comparable among encoders here, not w
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -15,16 +15,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, mse_loss
 
+from eigenview.batches import evaluating
+from eigenview.batches.identity import DIGITS, images_identity
 from eigenview.data import Source
 from eigenview.data.order import Plan
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.evaluation.features import evaluating
-from eigenview.evaluation.identity import DIGITS, images_identity, weights_identity
-from eigenview.evaluation.scores import JSON, Score, mean_score
-from eigenview.nn import Encoder
+from eigenview.evaluation.scores import mean_score
+from eigenview.evaluation.subjects import Measuring, Subject, Task
+from eigenview.files import JSON
+from eigenview.nn import POOLED, Encoder
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
 from eigenview.progress import progress_bar
-from eigenview.views import CentreView
+from eigenview.runs import Score
 
 ROWS = 64  # images encoded at a time
 
@@ -89,7 +91,7 @@ def predict_depth(
     The encoder is in eval mode throughout and its maps are computed once. Depth is standardised by the training part.
     """
     protocol = protocol if protocol is not None else DepthProtocol()
-    with evaluating(encoder), torch.no_grad():
+    with evaluating(encoder):
         (maps, depth), (test_maps, test_depth) = (_read(encoder, source, protocol) for source in (train, test))
     centre, spread = depth.mean(dim=0, keepdim=True), depth.std()
     if not spread > 0:
@@ -106,37 +108,43 @@ def predict_depth(
 
 
 def depth_scores(
-    encoder: Encoder,
-    train: Source,
-    test: Source,
+    subject: Subject,
+    task: Task,
+    how: Measuring,
     *,
-    view: CentreView | None = None,
-    layers: Sequence[str] = ("conv4", "conv5"),
+    layers: Sequence[str] | None = None,
     protocol: DepthProtocol | None = None,
-    subject: str = "encoder",
-    seed: int = 0,
-    shows_progress: bool = True,
-) -> list[Score]:
+) -> Iterator[Score]:
     """Mean squared error of depth from each layer, one score a layer, lower is better; items are test images.
 
-    With a ``view`` (a run's), its statistics normalise the images. The score of predicting the training mean of every
-    position comes last, for comparison: no representation should be worse.
+    The subject's view normalises the images. ``layers``: the last two with positions unless given. The score of
+    predicting the training mean of every position comes last: no representation should be worse.
     """
-    given = protocol if protocol is not None else DepthProtocol()
-    if view is not None:
-        given = replace(given, mean=view.mean, std=view.std)
-    data: dict[str, JSON] = {"train": _identity(train), "test": _identity(test)}
-    scores, means = [], None
-    for layer in layers:
+    given = replace(protocol or DepthProtocol(), mean=subject.view.mean, std=subject.view.std)
+    data: dict[str, JSON] = {"train": _identity(task.train), "test": _identity(task.test)}
+    if task.name:
+        data["set"] = task.name
+    means = None
+    for layer in layers if layers is not None else _deepest_maps(subject.encoder):
         way = replace(given, layer=layer)
-        found = predict_depth(encoder, train, test, protocol=way, seed=seed, shows_progress=shows_progress)
+        result = predict_depth(
+            subject.encoder, task.train, task.test, protocol=way, seed=how.seed, shows_progress=how.is_shown
+        )
         settings = {name: value for name, value in asdict(way).items() if name not in ("mean", "std")}
-        scores.append(_score(found.errors, f"depth {layer}", settings, data, subject, weights_identity(encoder), seed))
-        means = found.mean_errors
+        yield _score(result.errors, f"depth {layer}", settings, data, subject.name, subject.identity, how.seed)
+        means = result.mean_errors
     if means is not None:
         settings = {"border": given.border, "output": given.output}
-        scores.append(_score(means, "depth mean", settings, data, "training mean", "", seed))
-    return scores
+        yield _score(means, "depth mean", settings, data, "training mean", "", how.seed)
+
+
+def _deepest_maps(encoder: Encoder) -> list[str]:
+    """The last two stages with positions: conv4 and conv5 in Wang & Isola's encoder."""
+    names = [name for name, _ in encoder.steps() if name != POOLED]
+    images = torch.zeros(1, encoder.channels, DepthProtocol().size, DepthProtocol().size)
+    with evaluating(encoder):
+        maps = encoder.features(images.to(next(encoder.parameters(), images).device), names) if names else {}
+    return [name for name in names if maps[name].ndim == 4][-2:]
 
 
 def _score(

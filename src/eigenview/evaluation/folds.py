@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from eigenview.batches.identity import data_identity, settings_identity
 from eigenview.data import Source
-from eigenview.distributed import Group
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.evaluate import Split, find_evaluation
-from eigenview.evaluation.features import extract
-from eigenview.evaluation.identity import data_identity, settings_identity, weights_identity
-from eigenview.evaluation.scores import JSON, Score, over_repeats
+from eigenview.evaluation.evaluating import PROTOCOLS
+from eigenview.evaluation.features import Features
+from eigenview.evaluation.protocol_scores import FeatureProtocol, Split
+from eigenview.evaluation.scores import over_repeats
+from eigenview.evaluation.subjects import Measuring, Subject
 from eigenview.extras import extra_module
-from eigenview.nn import POOLED, Encoder
-from eigenview.views import CentreView
+from eigenview.files import JSON
+from eigenview.nn import POOLED
+from eigenview.runs import Score
 
 
 def read_folds(table: str | Path, *, column: str = "folds") -> list[Tensor]:
@@ -37,49 +39,50 @@ def read_folds(table: str | Path, *, column: str = "folds") -> list[Tensor]:
 
 
 def fold_scores(
-    encoder: Encoder,
+    subject: Subject,
     source: Source,
     folds: Sequence[Tensor],
     *,
-    view: CentreView,
     protocols: Sequence[str] = ("knn", "linear"),
     layers: Sequence[str] = (POOLED,),
-    head: nn.Module | None = None,
-    subject: str = "encoder",
-    cache: str | Path | None = None,
-    seed: int = 0,
-    group: Group = None,
-) -> list[Score]:
+    name: str = "",
+    measuring: Measuring | None = None,
+) -> Iterator[Score]:
     """Each protocol trained on one fold (its items of ``source``) and measured on all other items, for every fold.
 
     A score is the mean over folds with Student's interval over them; its ``items`` are the folds' own values, so that
-    ``compare`` pairs encoders fold by fold. Features are computed once.
+    ``compare`` pairs encoders fold by fold. Features are computed once. ``name`` is what people call the data.
     """
+    how = measuring or Measuring()
     if len(folds) < 2:
         raise SettingError(f"a mean over folds needs at least two of them; got {len(folds)}")
-    chosen = [find_evaluation(name) for name in protocols]
-    found = extract(encoder, source, view=view, layers=layers, head=head, cache=cache, group=group)
-    weights = weights_identity(encoder, *([] if head is None else [head]))
+    chosen = [_feature_protocol(protocol) for protocol in protocols]
+    features = how.features(subject, source, layers)
     listed = settings_identity({"folds": [fold.tolist() for fold in folds]})
-    data: dict[str, JSON] = {"train": data_identity(source, found.labelled), "folds": f"{len(folds)} of {listed}"}
-    scores: list[Score] = []
+    data: dict[str, JSON] = {"train": data_identity(source, features.labelled), "folds": f"{len(folds)} of {listed}"}
+    if name:
+        data["set"] = name
     for layer in layers:
-        by_fold: list[list[Score]] = []
-        for number, fold in enumerate(folds):
-            own = torch.isin(found.index, fold)
-            if not own.any() or own.all():
-                raise DataError(f"fold {number} holds {int(own.sum())} of {len(own)} items; it must leave some to test")
-            split = Split(
-                found[layer][own],
-                found.labelled[own],
-                found[layer][~own],
-                found.labelled[~own],
-                layer,
-                dict(data),
-                subject,
-                weights,
-                seed,
-            )
-            by_fold.append([score for protocol in chosen for score in protocol(split)])
-        scores += [over_repeats(repeats, over="folds") for repeats in zip(*by_fold, strict=True)]
-    return scores
+        splits = [_split(subject, features, layer, fold, place, data, how.seed) for place, fold in enumerate(folds)]
+        for measure in chosen:
+            by_fold = [list(measure(split)) for split in splits]
+            yield from (over_repeats(repeats, over="folds") for repeats in zip(*by_fold, strict=True))
+
+
+def _feature_protocol(name: str) -> FeatureProtocol:
+    measure = PROTOCOLS.find(name).on_features
+    if measure is None:
+        raise SettingError(f"folds are measured on features, and {name} runs the encoder itself; leave it out")
+    return measure
+
+
+def _split(
+    subject: Subject, features: Features, layer: str, fold: Tensor, place: int, data: dict[str, JSON], seed: int
+) -> Split:
+    own = torch.isin(features.index, fold)
+    if not own.any() or own.all():
+        raise DataError(f"fold {place} holds {int(own.sum())} of {len(own)} items; it must leave some to test")
+    rows, labels = features[layer], features.labelled
+    return Split(
+        rows[own], labels[own], rows[~own], labels[~own], layer, dict(data), subject.name, subject.identity, seed
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
@@ -11,18 +12,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from eigenview.data import BatchSource, Loader, Source, subset
+from eigenview.batches import Extractor, ViewLoader, encoded_batches, evaluating
+from eigenview.data import Source, subset
 from eigenview.data.order import Plan
 from eigenview.distributed import Group, gather_rows
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.checks import check_features, check_labels, check_several_classes
-from eigenview.evaluation.features import evaluating, extract
+from eigenview.evaluation.features import extract
 from eigenview.evaluation.linear import LinearClassifier, stratified_folds
 from eigenview.evaluation.protocols import ProbeProtocol
 from eigenview.nn import POOLED, Encoder
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, scaled_learning_rate, set_learning_rate
 from eigenview.progress import progress_bar
-from eigenview.views import CentreView, Cropper, Views
+from eigenview.views import CentreView, Views
 
 HOLD_OUT = 5  # one of so many parts of the training rows chooses the learning rate
 
@@ -86,7 +88,7 @@ class ViewRows:
         self.encoder, self.source, self.view, self.protocol, self.layer = encoder, source, view, protocol, layer
         self.group = group
         self.labels = torch.from_numpy(np.asarray(source.labels))
-        self._loaders: dict[tuple[int, int], Loader] = {}
+        self._loaders: dict[tuple[int, int], ViewLoader] = {}
 
     def part(self, index: Tensor) -> ViewRows:
         chosen = subset(self.source, index.numpy())
@@ -95,44 +97,28 @@ class ViewRows:
         )
 
     def fixed(self) -> tuple[Tensor, Tensor]:
-        found = extract(
-            self.encoder, self.source, view=self.view, layers=[self.layer], shows_progress=False, group=self.group
-        )
-        return found[self.layer], self.labels[found.index]
+        features = extract(self.encoder, self.source, view=self.view, layers=[self.layer], title=None, group=self.group)
+        return features[self.layer], self.labels[features.index]
 
     def batches(self, epoch: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         if self.protocol.views is None:
             raise SettingError("this protocol has no random views; train it on features")
-        recipe, stays_whole = self.protocol.views.recipe(self.view), isinstance(self.source, BatchSource)
-        views = Views(recipe, seed=seed)
         if (size, seed) not in self._loaders:  # kept, so that workers live from epoch to epoch
-            cropper = None if stays_whole else Cropper(recipe, seed=seed)
-            self._loaders[size, seed] = Loader(
-                self.source,
-                batch_size=size,
-                seed=seed,
-                prepare=cropper,
-                drop_last=False,
-                unreadable="replace",  # batches keep their size on any number of processes
-                group=self.group,
+            views = Views(self.protocol.views.recipe(self.view), seed=seed)
+            self._loaders[size, seed] = ViewLoader.shuffled(
+                self.source, views, batch_size=size, seed=seed, drop_last=False, group=self.group
             )
-        loader = self._loaders[size, seed]
-        loader.set_epoch(epoch)
-        for batch in loader:
-            if len(batch) == 0:  # the epoch's rest is smaller than the number of processes
-                blank = torch.zeros(1, self.encoder.channels, self.view.size, self.view.size)
-                own = self._features(blank)[:0]
-            elif stays_whole:
-                own = self._features(views(batch.views[0], batch.index, epoch=epoch).views[0])
-            else:
-                own = self._features(views.finish(batch.views, batch.index, epoch=epoch).views[0])
-            yield gather_rows(own, self.group), self.labels[gather_rows(batch.index, self.group)]
+        for encoded in encoded_batches(Extractor(self.encoder, (self.layer,)), self._loaders[size, seed], epoch=epoch):
+            rows = encoded.layers[self.layer]
+            own = rows[0] if len(encoded.batch) else torch.zeros(0, self._width)
+            yield gather_rows(own, self.group), self.labels[gather_rows(encoded.batch.index, self.group)]
 
-    def _features(self, images: Tensor) -> Tensor:
-        device = next(self.encoder.parameters(), images).device
-        with evaluating(self.encoder), torch.no_grad():
-            rows = self.encoder.features(images.to(device, memory_format=torch.channels_last), [self.layer])[self.layer]
-        return (rows if rows.ndim == 2 else rows.flatten(2).mean(dim=2)).float().cpu()
+    @cached_property
+    def _width(self) -> int:
+        """Of the layer: known also to a process that gets no row of an epoch's rest."""
+        blank = torch.zeros(1, self.encoder.channels, self.view.size, self.view.size)
+        with evaluating(self.encoder):
+            return Extractor(self.encoder, (self.layer,))(blank)[self.layer].shape[1]
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import Literal
 
 from eigenview.errors import SettingError
+from eigenview.names import Table
 from eigenview.views import CentreView, Crop, Jitter, Recipe
 
 
@@ -66,32 +66,35 @@ SIMCLR_COLOUR = Jitter(0.8, 0.8, 0.8, 0.2, probability=0.8)
 
 IMAGENET_MARGIN = 256 / 224
 
-PROTOCOLS: dict[str, ProbeProtocol] = {
-    "moco": ProbeProtocol(30.0, schedule="step", milestones=(60, 80), margin=IMAGENET_MARGIN),  # He et al. 2020
-    "spectral": ProbeProtocol(30.0, schedule="step", milestones=(60, 80), margin=40 / 32),  # HaoChen et al. 2021
-    "simclr-cifar": ProbeProtocol(0.1, scaling="linear", nesterov=True, batch_size=512),
-    "swav": ProbeProtocol(0.3, weight_decay=1e-6, margin=IMAGENET_MARGIN),
-    "simsiam": ProbeProtocol(
-        0.1, scaling="linear", optimizer="larc", batch_size=4096, epochs=90, margin=IMAGENET_MARGIN
-    ),
-    "random-walk": ProbeProtocol(
-        0.1, schedule="step", milestones=(60, 80), views=ProbeViews(scale=(0.8, 1.0)), margin=36 / 32
-    ),
-    "wang-isola": ProbeProtocol(
-        1e-3,
-        optimizer="adam",
-        betas=(0.5, 0.999),
-        batch_size=128,
-        schedule="step",
-        milestones=(60, 80),
-        factor=0.2,
-        margin=70 / 64,
-    ),
-    "kernel-infonce": ProbeProtocol(
-        0.3, weight_decay=1e-6, views=ProbeViews(jitter=SIMCLR_COLOUR, grey=0.2), margin=1.1
-    ),
-    "kernel-moco": ProbeProtocol(30.0, momentum=0.0, batch_size=512),
-}
+PROBES = Table(
+    "probe",
+    {
+        "moco": ProbeProtocol(30.0, schedule="step", milestones=(60, 80), margin=IMAGENET_MARGIN),  # He et al. 2020
+        "spectral": ProbeProtocol(30.0, schedule="step", milestones=(60, 80), margin=40 / 32),  # HaoChen et al. 2021
+        "simclr-cifar": ProbeProtocol(0.1, scaling="linear", nesterov=True, batch_size=512),
+        "swav": ProbeProtocol(0.3, weight_decay=1e-6, margin=IMAGENET_MARGIN),
+        "simsiam": ProbeProtocol(
+            0.1, scaling="linear", optimizer="larc", batch_size=4096, epochs=90, margin=IMAGENET_MARGIN
+        ),
+        "random-walk": ProbeProtocol(
+            0.1, schedule="step", milestones=(60, 80), views=ProbeViews(scale=(0.8, 1.0)), margin=36 / 32
+        ),
+        "wang-isola": ProbeProtocol(
+            1e-3,
+            optimizer="adam",
+            betas=(0.5, 0.999),
+            batch_size=128,
+            schedule="step",
+            milestones=(60, 80),
+            factor=0.2,
+            margin=70 / 64,
+        ),
+        "kernel-infonce": ProbeProtocol(
+            0.3, weight_decay=1e-6, views=ProbeViews(jitter=SIMCLR_COLOUR, grey=0.2), margin=1.1
+        ),
+        "kernel-moco": ProbeProtocol(30.0, momentum=0.0, batch_size=512),
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -117,16 +120,11 @@ class FinetuneProtocol:
         return replace(self, epochs=epochs, milestones=moved)
 
 
-FINETUNES: dict[str, FinetuneProtocol] = {
-    "swav-10%": FinetuneProtocol(),
-    "swav-1%": FinetuneProtocol(trunk_rate=0.02, head_rate=5.0),  # for ImageNet's 12,800 images; too fast for 500
-    "scratch": FinetuneProtocol(trunk_rate=0.1, head_rate=0.1),  # ours: an untrained trunk has nothing to keep
-}
-
-
-def find_protocol(name: str) -> ProbeProtocol:
-    if name in PROTOCOLS:
-        return PROTOCOLS[name]
-    close = get_close_matches(name.lower(), PROTOCOLS, n=1)
-    meant = f"; did you mean {close[0]}?" if close else ""
-    raise SettingError(f"a probe's protocol is one of {', '.join(PROTOCOLS)}; got {name!r}{meant}")
+FINETUNES = Table(
+    "fine-tuning",
+    {
+        "swav-10%": FinetuneProtocol(),
+        "swav-1%": FinetuneProtocol(trunk_rate=0.02, head_rate=5.0),  # for ImageNet's 12,800 images; too fast for 500
+        "scratch": FinetuneProtocol(trunk_rate=0.1, head_rate=0.1),  # ours: an untrained trunk has nothing to keep
+    },
+)

@@ -1,58 +1,24 @@
-"""Scores with their intervals, protocol and data, kept as JSON in a run."""
+"""The statistics of scores: means, intervals over test items, seeds and folds."""
 
 from __future__ import annotations
 
-import json
 import math
-import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import Literal, TypeAlias
+from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.identity import settings_identity
-from eigenview.files import atomic_path
+from eigenview.files import JSON
+from eigenview.runs import Score
 
-JSON: TypeAlias = "str | int | float | bool | list[JSON] | dict[str, JSON] | None"
 Values = npt.NDArray[np.float64]
 
 DRAWS = 2000  # of the bootstrap
 LEVEL = 0.95
-FOLDER = "evaluation"  # in a run
-
-
-@dataclass(frozen=True)
-class Score:
-    """One figure and all that it depends on. ``interval`` is at 95 %."""
-
-    name: str  # what was measured, such as "knn k=20"
-    metric: str  # accuracy, map, nmi, mse, …
-    value: float
-    interval: tuple[float, float]
-    protocol: dict[str, JSON]  # everything that decides how it is measured; not the encoder, not the data
-    data: dict[str, JSON]  # identity of what it was fitted to and measured on
-    subject: str  # whose features: a run's name, "raw pixels", "untrained"
-    encoder: str = ""  # hash of the weights
-    seed: int = 0
-    higher_is_better: bool = True
-    items: tuple[float, ...] = ()  # one a test item, in order; empty where the figure is no mean over items
-
-    @property
-    def protocol_hash(self) -> str:
-        return settings_identity({"name": self.name, "metric": self.metric, **self.protocol})
-
-    @property
-    def data_hash(self) -> str:
-        return settings_identity(self.data)
-
-    def __str__(self) -> str:
-        low, high = self.interval
-        return f"{self.subject}: {self.name} {self.metric} {self.value:.4f} [{low:.4f}, {high:.4f}]"
 
 
 def mean_score(
@@ -130,32 +96,3 @@ def over_repeats(scores: Sequence[Score], *, over: Literal["folds", "seeds"], su
         encoder=first.encoder if over == "folds" else "",
         items=tuple(values),
     )
-
-
-def save_score(score: Score, run: str | Path) -> Path:
-    """Write ``run/evaluation/SUBJECT-NAME-METRIC-HASH.json``, whole or not at all, over one of the same measurement."""
-    folder = Path(run) / FOLDER
-    words = re.sub(r"[^a-z0-9.=]+", "-", f"{score.subject} {score.name} {score.metric}".lower()).strip("-")
-    file = folder / f"{words}-{settings_identity({'protocol': score.protocol_hash, 'data': score.data_hash})[:8]}.json"
-    content = {**asdict(score), "protocol_hash": score.protocol_hash, "data_hash": score.data_hash}
-    with atomic_path(file) as beside:
-        beside.write_text(json.dumps(content, ensure_ascii=False) + "\n", encoding="utf-8")
-    return file
-
-
-def load_scores(run: str | Path) -> list[Score]:
-    """All scores of a run, in the order of their file names. A file whose hash does not fit its content is refused."""
-    return [_read(file) for file in sorted((Path(run) / FOLDER).glob("*.json"))]
-
-
-def _read(file: Path) -> Score:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        hashes = content.pop("protocol_hash"), content.pop("data_hash")
-        content["interval"], content["items"] = tuple(content["interval"]), tuple(content["items"])
-        score = Score(**content)
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise DataError(f"{file} is not a score: {error}; delete it and evaluate again") from None
-    if (score.protocol_hash, score.data_hash) != hashes:
-        raise DataError(f"{file} was changed by hand: its hashes do not fit; delete it and evaluate again")
-    return score

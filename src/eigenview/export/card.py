@@ -7,8 +7,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from eigenview.errors import DataError
-from eigenview.evaluation import EvaluatedRun
 from eigenview.nn import Encoder
+from eigenview.runs import TrainedRun
 from eigenview.views import CentreView
 
 KEY = "eigenview"  # of the metadata in a file
@@ -74,7 +74,7 @@ class Card:
             raise DataError(f"{place} has a description that cannot be read ({error}); was it cut or edited?") from None
 
 
-def card_of(encoder: Encoder, view: CentreView, run: EvaluatedRun | None, *, format: str) -> Card:
+def card_of(encoder: Encoder, view: CentreView, run: TrainedRun | None, *, format: str) -> Card:
     from eigenview import __version__
 
     return Card(
@@ -95,15 +95,13 @@ def card_of(encoder: Encoder, view: CentreView, run: EvaluatedRun | None, *, for
     )
 
 
-def _build(run: EvaluatedRun) -> Build:
-    chosen = run.config.get("encoder")
-    if not isinstance(chosen, dict) or "name" not in chosen:
-        raise DataError(f"the run {run.folder} does not say how its encoder was built; was it written elsewhere?")
+def _build(run: TrainedRun) -> Build:
+    chosen = run.directory.config.encoder
     return Build(
-        name=str(chosen["name"]),
-        width=float(chosen.get("width", 1.0)),
-        stem=str(chosen.get("stem", "auto")),
-        normalization=str(chosen.get("normalization", "batch")),
+        name=chosen.name,
+        width=chosen.width,
+        stem=chosen.stem,
+        normalization=chosen.normalization,
         channels=run.channels,
         image_size=run.view.size,
     )

@@ -9,17 +9,16 @@ from typing import Literal
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
+from eigenview.batches import evaluating
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import EvaluatedRun, open_run
-from eigenview.evaluation.features import evaluating
 from eigenview.export.card import KEY, Card, card_of
 from eigenview.export.names import architecture_of
 from eigenview.export.onnx_file import check_onnx, random_images, require_onnx, write_onnx
-from eigenview.files import atomic_path
+from eigenview.files import atomic_path, save_tensors, save_torch
 from eigenview.nn import Encoder, build_encoder, read_weights
+from eigenview.runs import TrainedRun, open_run
 from eigenview.views import CentreView
 
 Format = Literal["safetensors", "onnx", "torchvision", "timm"]
@@ -55,7 +54,7 @@ class LoadedEncoder:
 
 
 def export(
-    run: str | Path | EvaluatedRun | Encoder,
+    run: str | Path | TrainedRun | Encoder,
     to: Format,
     out: str | Path | None = None,
     *,
@@ -130,7 +129,7 @@ def read_card(path: str | Path) -> Card:
     return Card.from_json(notes[KEY], place)
 
 
-def _place(run: EvaluatedRun | Encoder, to: str, out: str | Path | None) -> Path:
+def _place(run: TrainedRun | Encoder, to: str, out: str | Path | None) -> Path:
     if out is None:
         if isinstance(run, Encoder):
             raise SettingError("an encoder that belongs to no run needs out=, the file to write")
@@ -155,7 +154,7 @@ def _write_safetensors(encoder: Encoder, card: Card, file: Path) -> float:
     own = next(encoder.parameters()).device
     worst = 0.0
     for images in random_images(card, (2,)):
-        with evaluating(encoder), torch.no_grad():
+        with evaluating(encoder):
             ours, theirs = encoder(images.to(own)).cpu(), again(images)
         worst = max(worst, float((ours - theirs).abs().max() / ours.abs().max().clamp_min(1e-12)))
     if not worst <= 1e-5:  # the same weights on another device may round otherwise
@@ -175,9 +174,9 @@ def _write_onnx(encoder: Encoder, card: Card, file: Path) -> float:
 
 def _save(weights: dict[str, Tensor], card: Card, file: Path) -> None:
     if file.suffix == ".safetensors":
-        file.write_bytes(save(weights, metadata={KEY: card.to_json(), "format": "pt"}))
+        save_tensors(file, weights, metadata={KEY: card.to_json(), "format": "pt"})
     else:
-        torch.save(weights, file)
+        save_torch(file, weights)
 
 
 def _weights_difference(encoder: Encoder, file: Path) -> float:

@@ -12,8 +12,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from eigenview.batches import evaluating
 from eigenview.errors import DataError
-from eigenview.evaluation.features import evaluating
 from eigenview.export.card import KEY, Card
 from eigenview.extras import extra_module
 from eigenview.nn import Encoder
@@ -61,7 +61,7 @@ def check_onnx(encoder: Encoder, card: Card, file: Path) -> float:
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     worst = 0.0
     for images in random_images(card, CHECKED_BATCHES):
-        with evaluating(encoder), torch.no_grad():
+        with evaluating(encoder):
             ours = encoder(images.to(_device(encoder))).cpu()
         theirs = torch.from_numpy(session.run([OUTPUT], {INPUT: images.numpy()})[0])
         worst = max(worst, float((ours - theirs).abs().max() / ours.abs().max().clamp_min(1e-12)))

@@ -6,7 +6,15 @@ from difflib import get_close_matches
 
 from eigenview.errors import SettingError
 from eigenview.methods.clustered import DeepClusterV2Method, SeLaV2Method
-from eigenview.methods.method import Method, MethodContext, MethodSettings, StepOutput, ViewedBatch
+from eigenview.methods.method import (
+    HeadPart,
+    Method,
+    MethodContext,
+    MethodParts,
+    MethodSettings,
+    StepOutput,
+    ViewedBatch,
+)
 from eigenview.methods.moco import MoCoMethod
 from eigenview.methods.pairwise import (
     AlignUniformMethod,
@@ -49,8 +57,10 @@ def find_method(name: str) -> type[Method]:
 
 __all__ = [
     "METHODS",
+    "HeadPart",
     "Method",
     "MethodContext",
+    "MethodParts",
     "MethodSettings",
     "StepOutput",
     "ViewedBatch",

@@ -18,11 +18,13 @@ from eigenview.losses.prototypes import IGNORED
 from eigenview.methods.method import (
     Method,
     MethodContext,
+    MethodParts,
     MethodSettings,
     Pass,
     StepOutput,
     ViewedBatch,
     by_view,
+    prototype_parts,
     watched,
 )
 from eigenview.methods.swav import used_share
@@ -102,7 +104,10 @@ class DeepClusterV2Method(Method):
         if self.training:
             self.bank.update(batch.indices, [view.detach() for view in views[:large]], self.context.group)
         sharp = (per_head[0][0].detach() / self.settings.temperature).softmax(dim=1)
-        return StepOutput(torch.stack(losses).mean(), watched(views, large), {"prototypes used": used_share(sharp)})
+        return StepOutput(torch.stack(losses).mean(), watched(views, large), prototypes_used=used_share(sharp))
+
+    def parts(self) -> MethodParts:
+        return prototype_parts(super().parts(), self.prototypes)
 
     def chance_level(self, items: int) -> float:
         return sum(math.log(count) for count in self.settings.prototypes) / len(self.settings.prototypes)

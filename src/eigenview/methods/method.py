@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple
 
 import torch
-from pydantic import BaseModel, ConfigDict
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from eigenview.distributed import Group
-from eigenview.errors import SettingError
-from eigenview.nn import MLP, Encoder, Identity, build_head
+from eigenview.errors import DataError, SettingError
+from eigenview.nn import MLP, Encoder, Identity, Prototypes, build_head
+from eigenview.settings import Strict
 
 
-class MethodSettings(BaseModel):
-    """The settings that every method has. Strict: an unknown name is an error."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class MethodSettings(Strict):
+    """The settings that every method has."""
 
     head: str = "simclr-v1"  # one of nn.HEADS
     head_hidden: int | None = None  # None: the head's own default
@@ -55,6 +54,40 @@ class StepOutput(NamedTuple):
     loss: Tensor
     embeddings: Tensor
     logs: Mapping[str, Tensor] = {}  # never written to
+    prototypes_used: Tensor | None = None  # share of the prototypes that a batch could use; None: it has none
+
+
+@dataclass(frozen=True)
+class HeadPart:
+    """How a method's projection head is built (``nn.build_head``), and what its tensors' names begin with."""
+
+    name: str
+    hidden: int | None = None
+    output: int | None = None
+    prefix: str = "head."
+
+
+@dataclass(frozen=True)
+class MethodParts:
+    """What of a method's state can be judged after training, beside the encoder; written to the run."""
+
+    head: HeadPart | None = None
+    prototypes: tuple[str, ...] = ()  # tensors (K, d) that the projections are compared with
+
+    @classmethod
+    def of_settings(cls, settings: MethodSettings) -> MethodParts:
+        """Of a run that was written before methods said it: what the methods of that time had."""
+        counts = getattr(settings, "prototypes", ())
+        sets = 1 if isinstance(counts, int) else len(counts)
+        head = HeadPart(settings.head, settings.head_hidden, settings.head_output)
+        return cls(head, tuple(f"prototypes.heads.{place}.weight" for place in range(sets)))
+
+    @classmethod
+    def from_json(cls, content: object, *, place: str) -> MethodParts:
+        try:
+            return TypeAdapter(cls).validate_python(content)
+        except ValidationError as error:
+            raise DataError(f"{place} does not describe a method: {error.errors()[0]['msg']}") from None
 
 
 Pass = Callable[[], Iterable[ViewedBatch]]  # one pass over the data, without training on it
@@ -116,6 +149,12 @@ class Method(nn.Module, ABC):
     def chance_level(self, items: int) -> float | None:
         """The loss on constant embeddings of ``items`` items over all processes; None where there is none."""
 
+    def parts(self) -> MethodParts:
+        """What of this method can be judged after training: its head, and prototypes where it has some."""
+        if not isinstance(getattr(self, "head", None), nn.Module):
+            return MethodParts()
+        return MethodParts(HeadPart(self.settings.head, self.settings.head_hidden, self.settings.head_output))
+
     def constant_rate_parts(self) -> tuple[str, ...]:
         """Submodules whose learning rate no schedule touches."""
         return ()
@@ -124,6 +163,11 @@ class Method(nn.Module, ABC):
     def synchronises_batch_norm(self) -> bool:
         """True: statistics over all processes. MoCo's shuffled keys want them per process."""
         return True
+
+
+def prototype_parts(parts: MethodParts, prototypes: Prototypes) -> MethodParts:
+    """The same with the tables of prototypes, which the method must keep as ``self.prototypes``."""
+    return replace(parts, prototypes=tuple(f"prototypes.{name}" for name, _ in prototypes.named_parameters()))
 
 
 def by_view(rows: Tensor, items: int) -> list[Tensor]:

@@ -12,7 +12,17 @@ from torch.nn.functional import normalize
 
 from eigenview.graph.transport import sinkhorn
 from eigenview.losses import swapped_assignment
-from eigenview.methods.method import Method, MethodContext, MethodSettings, StepOutput, ViewedBatch, by_view, watched
+from eigenview.methods.method import (
+    Method,
+    MethodContext,
+    MethodParts,
+    MethodSettings,
+    StepOutput,
+    ViewedBatch,
+    by_view,
+    prototype_parts,
+    watched,
+)
 from eigenview.nn import CropQueue, Encoder, Prototypes
 
 
@@ -46,7 +56,7 @@ class SwAVMethod(Method):
         large = self.context.views[0]
         codes = self._codes([score.detach() for score in scores[:large]], views[:large], batch.epoch)
         loss = swapped_assignment(scores, codes, temperature=self.settings.temperature, group=self.context.group)
-        return StepOutput(loss, watched(views, large), {"prototypes used": used_share(codes[0])})
+        return StepOutput(loss, watched(views, large), prototypes_used=used_share(codes[0]))
 
     @torch.no_grad()
     def _codes(self, scores: list[Tensor], views: list[Tensor], epoch: int) -> list[Tensor]:
@@ -75,6 +85,9 @@ class SwAVMethod(Method):
         frozen = self.settings.frozen_steps
         if step < (self.context.steps_per_epoch if frozen is None else frozen):
             self.prototypes.freeze_gradients()
+
+    def parts(self) -> MethodParts:
+        return prototype_parts(super().parts(), self.prototypes)
 
     def chance_level(self, items: int) -> float:
         return math.log(self.settings.prototypes)

@@ -14,7 +14,7 @@ from eigenview.nn.queues import CropQueue, Queue
 from eigenview.nn.resnet import ResNet
 from eigenview.nn.shuffle import Shuffle, shuffle_rows, unshuffle_rows
 from eigenview.nn.small import SmallEncoder
-from eigenview.nn.weights import LoadReport, load_weights, read_weights
+from eigenview.nn.weights import LoadReport, fill_module, load_weights, read_weights
 from eigenview.nn.wrapped import WrappedEncoder, wrap
 
 __all__ = [
@@ -39,6 +39,7 @@ __all__ = [
     "WrappedEncoder",
     "build_encoder",
     "build_head",
+    "fill_module",
     "load_weights",
     "read_weights",
     "shuffle_rows",

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from difflib import get_close_matches
 from functools import partial
 from typing import Literal
 
 from eigenview.errors import SettingError
+from eigenview.names import Table
 from eigenview.nn.alexnet import SmallAlexNet
 from eigenview.nn.encoder import Encoder
 from eigenview.nn.resnet import STEMS, Architecture, ResNet, Stem, automatic_stem
@@ -52,13 +52,7 @@ def build_encoder(
         if width != 1 or normalization != "batch" or stem != "auto" or zero_init_residual:
             raise SettingError(f"{name} takes channels and image_size only; leave the other encoder options out")
         return LIBRARIES[library](model, channels=channels, image_size=image_size)
-    if name not in ENCODERS:
-        close = get_close_matches(name.lower(), ENCODERS, n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        raise SettingError(
-            f"encoder must be one of {', '.join(ENCODERS)}, timm:NAME or torchvision:NAME; got {name!r}{meant}"
-        )
-    return ENCODERS[name](options)
+    return ENCODERS.find(name)(options)
 
 
 def _check(options: EncoderOptions) -> None:
@@ -110,14 +104,18 @@ def _refuse_resnet_options(name: str, options: EncoderOptions) -> None:
 
 _bottlenecks = partial(_resnet, has_bottlenecks=True)
 
-ENCODERS: dict[str, Callable[[EncoderOptions], Encoder]] = {
-    "small": _small,
-    "alexnet": _alexnet,
-    "resnet18": partial(_resnet, depths=(2, 2, 2, 2), has_bottlenecks=False),
-    "resnet34": partial(_resnet, depths=(3, 4, 6, 3), has_bottlenecks=False),
-    "resnet50": partial(_bottlenecks, depths=(3, 4, 6, 3)),
-    "resnet101": partial(_bottlenecks, depths=(3, 4, 23, 3)),
-    "resnext50_32x4d": partial(_bottlenecks, depths=(3, 4, 6, 3), groups=32, group_width=4),
-    "resnext101_32x8d": partial(_bottlenecks, depths=(3, 4, 23, 3), groups=32, group_width=8),
-}
+ENCODERS: Table[Callable[[EncoderOptions], Encoder]] = Table(
+    "encoder",
+    {
+        "small": _small,
+        "alexnet": _alexnet,
+        "resnet18": partial(_resnet, depths=(2, 2, 2, 2), has_bottlenecks=False),
+        "resnet34": partial(_resnet, depths=(3, 4, 6, 3), has_bottlenecks=False),
+        "resnet50": partial(_bottlenecks, depths=(3, 4, 6, 3)),
+        "resnet101": partial(_bottlenecks, depths=(3, 4, 23, 3)),
+        "resnext50_32x4d": partial(_bottlenecks, depths=(3, 4, 6, 3), groups=32, group_width=4),
+        "resnext101_32x8d": partial(_bottlenecks, depths=(3, 4, 23, 3), groups=32, group_width=8),
+    },
+    more=", timm:NAME or torchvision:NAME",
+)
 LIBRARIES: dict[str, Callable[..., Encoder]] = {"timm": timm_encoder, "torchvision": torchvision_encoder}

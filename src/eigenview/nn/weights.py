@@ -46,9 +46,20 @@ def load_weights(
     are an error unless ``allows_missing``. A shape that differs is an error. Nothing changes unless all fits. A torch
     file is read with weights only: a pickle that holds code is refused.
     """
-    given = read_weights(path)
+    return fill_module(module, read_weights(path), Path(path), prefix=prefix, allows_missing=allows_missing)
+
+
+def fill_module(
+    module: nn.Module,
+    given: Mapping[str, Tensor],
+    path: Path,
+    *,
+    prefix: str | None = None,
+    allows_missing: bool = False,
+) -> LoadReport:
+    """The same from tensors at hand; ``path`` is where they came from, for messages."""
     own = module.state_dict()
-    prefix = _found_prefix(own, given, Path(path)) if prefix is None else prefix
+    prefix = _found_prefix(own, given, path) if prefix is None else prefix
     inside = {name[len(prefix) :]: tensor for name, tensor in given.items() if name.startswith(prefix)}
     shared = [name for name in own if name in inside]
     if not shared:

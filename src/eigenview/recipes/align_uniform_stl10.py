@@ -42,7 +42,7 @@ def _recipe(name: str, title: str, settings: dict[str, Any], results: tuple[Resu
         source="stl10?split=train+unlabelled",
         test="stl10?split=test",
         images=105_000,
-        protocol="wang-isola",
+        protocol="probe-wang-isola",
         settings={**SHARED, **settings},
         results=results,
         differs=differs,

@@ -25,7 +25,7 @@ def _recipe(method: str, title: str, results: tuple[Result, ...], *differs: str)
         source="imagenet",
         test="imagenet?split=val",
         images=1_281_167,
-        protocol="swav",
+        protocol="probe-swav",
         settings={
             **SHARED,
             "method": method,

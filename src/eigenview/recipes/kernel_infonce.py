@@ -56,7 +56,7 @@ def _recipe(kernel: str, data: str) -> Recipe:
         source=data,
         test=about["test"],
         images=about["images"],
-        protocol="kernel-infonce",
+        protocol="probe-kernel-infonce",
         settings={
             "method": "kernel-infonce",
             "method_settings": {"temperature": 0.1, **KERNELS[kernel]},

@@ -17,7 +17,7 @@ RECIPES = (
         source="imagenet",
         test="imagenet?split=val",
         images=1_281_167,
-        protocol="moco",
+        protocol="probe-moco",
         settings={
             "method": "moco",
             "method_settings": {"queue": 65536, "momentum": 0.999, "temperature": 0.2, "head": "moco-v2"},

@@ -17,7 +17,7 @@ RECIPES = (
         source="cifar10",
         test="cifar10?split=test",
         images=50_000,
-        protocol="random-walk",
+        protocol="probe-random-walk",
         settings={
             "method": "random-walk",
             "method_settings": {"form": "absolute", "temperature": 1.0, "reduction": "sum"},

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
-    from eigenview.training import TrainConfig
+    from eigenview.runs import TrainConfig
 
 Evidence = Literal["paper", "authors' code", "third party", "recalled", "measured here"]
 
@@ -44,7 +44,7 @@ class Recipe:
 
     def config(self, *, source: str | None = None, out: str | None = None) -> TrainConfig:
         """The settings as a run would have them."""
-        from eigenview.training import read_config
+        from eigenview.runs import read_config
 
         given = {"source": source or self.source, "out": out or f"runs/{self.name}", **self.settings}
         return read_config(given)

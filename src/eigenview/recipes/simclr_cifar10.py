@@ -17,7 +17,7 @@ RECIPES = (
         source="cifar10",
         test="cifar10?split=test",
         images=50_000,
-        protocol="simclr-cifar",
+        protocol="probe-simclr-cifar",
         settings={
             "method": "simclr",
             "method_settings": {"temperature": 0.5, "head": "simclr-v2"},

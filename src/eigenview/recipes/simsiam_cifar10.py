@@ -16,7 +16,7 @@ RECIPES = (
         source="cifar10",
         test="cifar10?split=test",
         images=50_000,
-        protocol="simsiam",
+        protocol="probe-simsiam",
         settings={
             "method": "simsiam",
             "method_settings": {"head": "simsiam-cifar", "predictor_hidden": 512},

@@ -16,7 +16,7 @@ RECIPES = (
         source="cifar10",
         test="cifar10?split=test",
         images=50_000,
-        protocol="moco",
+        protocol="probe-moco",
         settings={
             "method": "spectral",
             "method_settings": {"mu": 1.0},

@@ -29,7 +29,7 @@ def _recipe(name: str, title: str, settings: dict[str, Any], results: tuple[Resu
         source="imagenet",
         test="imagenet?split=val",
         images=1_281_167,
-        protocol="swav",
+        protocol="probe-swav",
         settings={"method": "swav", **SHARED, **settings},
         results=results,
         differs=("batch statistics are those of all processes; the authors' of groups of eight",),

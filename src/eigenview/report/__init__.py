@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from eigenview.diagnostics import diagnose
-from eigenview.errors import DataError, EigenviewError, SettingError
+from eigenview.errors import EigenviewError, SettingError
+from eigenview.files import write_text
 from eigenview.report.page import build_page
-from eigenview.report.run_files import RunFiles, number, read_run
+from eigenview.report.run_files import RunFiles, read_run
 from eigenview.report.structure import outline_of, structure_of
 
 __all__ = ["write_report"]
@@ -33,16 +32,7 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
     structures = {place: compute(run.sample) for place, run in enumerate(opened) if run.sample is not None}
     text = build_page([_diagnosed(run) for run in opened], structures)
     file = _place(opened[0].folder if out is None else Path(out), comparing=len(opened) > 1)
-    beside = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
-        beside.replace(file)
-    except OSError as error:
-        with suppress(OSError):
-            beside.unlink()
-        raise DataError(f"cannot write the report to {file}: {error.strerror or error}; choose another place") from None
-    return file
+    return write_text(file, text)
 
 
 def _place(out: Path, *, comparing: bool) -> Path:
@@ -57,13 +47,16 @@ def _diagnosed(run: RunFiles) -> RunFiles:
     if run.diagnosis is not None or sample is None or sample.first_view is None:
         return run
     labels = None if sample.labels is None or (sample.labels < 0).all() else sample.labels
-    loss, chance = number(run.last.get("loss")), number(run.last.get("chance"))
-    losses = [line["loss"] for line in run.metrics if "loss" in line]
-    has_diverged = bool(losses) and number(losses[-1]) is None
+    progress = run.log.progress()
     try:
-        found = diagnose(
-            sample.first_view, sample.second_view, labels, loss=loss, chance=chance, has_diverged=has_diverged
+        diagnosis = diagnose(
+            sample.first_view,
+            sample.second_view,
+            labels,
+            loss=progress.loss,
+            chance=progress.chance,
+            has_diverged=progress.has_diverged,
         )
     except EigenviewError as error:
         return replace(run, problems=(*run.problems, f"the sample could not be diagnosed: {error}"))
-    return replace(run, diagnosis=found)
+    return replace(run, diagnosis=diagnosis)

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from eigenview.evaluation.sample import Sample
 from eigenview.graph.sphere import uniformity_floor
 from eigenview.report.run_files import JSON, RunFiles, number
 from eigenview.report.structure import Confusion, Structure, class_name
+from eigenview.runs import Sample
 
 POINTS = 800  # of a curve; more lines are averaged in groups
 CURVES = (

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from eigenview.errors import DataError
-from eigenview.evaluation.sample import Sample, Sheets
 from eigenview.report.html import Html, element, join
 from eigenview.report.structure import Structure, class_name
+from eigenview.runs import Sample, Sheets
 
 QUERIES, SHOWN_NEIGHBOURS = 6, 8
 SHOWN_CLUSTERS, SHOWN_MEMBERS, SHOWN_PAIRS = 20, 12, 12

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eigenview.errors import SettingError
-from eigenview.evaluation import Compared, Score, compare
+from eigenview.evaluation import Compared, compare
 from eigenview.evaluation.comparison import BASELINES
 from eigenview.nn import POOLED
 from eigenview.report.html import Html, element, join
 from eigenview.report.run_files import RunFiles
+from eigenview.runs import Score
 
 SHARES = ("accuracy", "hungarian accuracy", "map", "precision", "recall")  # shown in per cent
 PREFERRED = ("linear", "probe", "knn k=20", "10 labels a class", "kmeans", "1 labels a class", "knn", "retrieval")

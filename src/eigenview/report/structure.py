@@ -18,9 +18,10 @@ from torch.nn.functional import normalize
 from eigenview.diagnostics import cluster_count, duplicate_share, spectrum
 from eigenview.diagnostics.clusters import ClusterCount
 from eigenview.errors import EigenviewError
-from eigenview.evaluation import fit_logistic, nearest
-from eigenview.evaluation.sample import Sample
+from eigenview.evaluation import fit_logistic
+from eigenview.evaluation.knn import nearest
 from eigenview.graph.laplacian import spectral_embedding
+from eigenview.runs import Sample
 
 NEIGHBOURS = 10
 PROBED, FOLDS, INVERSE_PENALTY = 5000, 5, 0.01
@@ -95,16 +96,33 @@ def projections(features: Tensor, neighbours: Ints, *, seed: int) -> tuple[Proje
     """Maps of the sample, the best for looking at first: UMAP if installed, or t-SNE; spectral embedding; PCA."""
     unit = normalize(features.double(), dim=1)
     principal = _principal(unit, min(KEPT_DIRECTIONS, *unit.shape))
-    maps = []
-    if find_spec("umap") is not None:
-        maps.append(Projection("UMAP", "neighbourhoods are kept, distances between groups are not", _umap(unit, seed)))
-    elif len(unit) <= TSNE_POINTS:
-        note = "neighbourhoods are kept; sizes of groups and distances between them mean little"
-        maps.append(Projection("t-SNE", note, _tsne(principal, seed)))
-    note = "two eigenvectors of the neighbour graph's Laplacian, on an arcsinh scale"
-    maps.append(Projection("spectral", note, _spectral(neighbours)))
+    maps = [*_neighbourhood_map(unit, principal, seed), _spectral_map(neighbours)]
     maps.append(Projection("PCA", "the two widest directions; distances are true within this plane", principal[:, :2]))
     return tuple(maps)
+
+
+def first_projection(features: Tensor, *, seed: int = 0) -> Projection:
+    """The map that is best for looking at; of more rows than t-SNE takes in seconds, the spectral one."""
+    unit = normalize(features.double(), dim=1)
+    principal = _principal(unit, min(KEPT_DIRECTIONS, *unit.shape))
+    for projection in _neighbourhood_map(unit, principal, seed):
+        return projection
+    near = nearest(features, features, k=min(NEIGHBOURS, len(features) - 1), excludes_self=True)
+    return _spectral_map(near.index.numpy())
+
+
+def _neighbourhood_map(unit: Tensor, principal: Floats, seed: int) -> list[Projection]:
+    if find_spec("umap") is not None:
+        return [Projection("UMAP", "neighbourhoods are kept, distances between groups are not", _umap(unit, seed))]
+    if len(unit) > TSNE_POINTS:
+        return []
+    note = "neighbourhoods are kept; sizes of groups and distances between them mean little"
+    return [Projection("t-SNE", note, _tsne(principal, seed))]
+
+
+def _spectral_map(neighbours: Ints) -> Projection:
+    note = "two eigenvectors of the neighbour graph's Laplacian, on an arcsinh scale"
+    return Projection("spectral", note, _spectral(neighbours))
 
 
 def _principal(unit: Tensor, count: int) -> Floats:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from eigenview.search.about import About
 from eigenview.search.contact import contact_sheet, duplicates_sheet
 from eigenview.search.duplicates import DuplicateSet, DuplicateSets, Member, duplicates
-from eigenview.search.embed import Embedded, Progress, embed
+from eigenview.search.embedding import Embedded, Progress, embed
 from eigenview.search.neighbours import Answer, Neighbour, answers_json, neighbours
-from eigenview.search.stored import Embeddings, open_embeddings
+from eigenview.search.stored import Embeddings, open_embeddings, save_embeddings
 
 __all__ = [
     "About",
@@ -26,4 +26,5 @@ __all__ = [
     "embed",
     "neighbours",
     "open_embeddings",
+    "save_embeddings",
 ]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from eigenview.batches.identity import DIGITS, images_identity
 from eigenview.data import Source, subset
 from eigenview.data.files import FilesSource
-from eigenview.evaluation.identity import DIGITS, images_identity
 from eigenview.search.reading import Reader
 
 SAMPLED = 64  # images whose content is hashed

@@ -12,6 +12,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from eigenview.batches import encode_source
 from eigenview.data.files import FilesSource
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation.checks import check_features
@@ -19,7 +20,6 @@ from eigenview.evaluation.knn import nearest
 from eigenview.names import printable
 from eigenview.search.approximate import LARGE, approximate_nearest, has_faiss
 from eigenview.search.makers import AnyRun, Maker, maker_of
-from eigenview.search.reading import Reader
 from eigenview.search.stored import Embeddings, open_embeddings
 from eigenview.views import CentreView
 
@@ -178,18 +178,13 @@ def embed_files(
         )
     chosen = run if run is not None else str(about.run_folder)  # type: ignore[union-attr]
     layer = about.layer if about is not None else "pooled"
-    maker = maker_of(chosen, like=_pictures(files, 3), view=view, layer=layer)
+    maker = maker_of(chosen, view=view, layer=layer)
     _check_same_encoder(maker, stored)
-    source = _pictures(files, maker.encoder.channels)
-    vectors = []
-    for reading in Reader(source, maker.view, maker.encoder.channels, 64, 0).read(0):
-        if reading.unreadable:
-            failure = reading.unreadable[0]
-            raise DataError(f"{failure.name} cannot be read: {failure.reason}")
-        vectors.append(maker(reading.images))
-    found = torch.cat(vectors)
-    check_features(found, "the vectors of the queries")
-    return found
+    source = _pictures(files, maker.channels)
+    rows = encode_source(maker.extractor, source, maker.view, batch_size=64, workers=0, title=None)
+    if rows.unreadable:
+        raise DataError(f"{rows.unreadable[0].name} cannot be read: {rows.unreadable[0].reason}")
+    return rows.layers[layer][0]
 
 
 def _pictures(files: Sequence[str], channels: int) -> FilesSource:

@@ -20,7 +20,8 @@ from eigenview.evaluation.checks import check_features
 from eigenview.extras import extra_module
 from eigenview.names import printable
 from eigenview.search.about import About
-from eigenview.search.writing import METADATA, side_file
+from eigenview.search.parts import Piece
+from eigenview.search.writing import METADATA, check_suffix, side_file, write_embeddings
 
 DEFAULT_NAMES = ("embeddings.parquet", "embeddings.npy")  # in a run directory
 CHECKED_ROWS = 1 << 16  # at a time
@@ -88,6 +89,16 @@ def open_embeddings(path: str | Path) -> Embeddings:
             where = f" (counted from row {start})" if start else ""
             raise DataError(f"{printable(place)}: {error}{where}; make the file anew") from None
     return found
+
+
+def save_embeddings(stored: Embeddings, out: str | Path) -> Path:
+    """Embeddings at hand into a .parquet or .npy file."""
+    place = Path(out)
+    check_suffix(place)
+    labels = torch.full((len(stored),), NO_LABEL) if stored.labels is None else stored.labels
+    piece = Piece(stored.index, labels, stored.vectors, tuple(stored.paths), ())
+    write_embeddings(place, lambda: [piece], rows=len(stored), width=stored.width, about=stored.about)
+    return place
 
 
 def embeddings_file(path: str | Path) -> Path:

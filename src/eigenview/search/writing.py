@@ -19,6 +19,8 @@ from eigenview.search.parts import Piece
 
 METADATA = b"eigenview"  # the key of a table's metadata
 
+Pieces = Callable[[], Iterable[Piece]]
+
 
 def check_suffix(out: Path) -> None:
     """Refuse what cannot be written before anything is computed."""
@@ -28,7 +30,9 @@ def check_suffix(out: Path) -> None:
         extra_module("pyarrow", extra="tables", purpose="writing Parquet")
 
 
-def write_embeddings(out: Path, pieces: Callable[[], Iterable[Piece]], *, rows: int, width: int, about: About) -> None:
+def write_embeddings(
+    out: Path, pieces: Callable[[], Iterable[Piece]], *, rows: int, width: int, about: About | None
+) -> None:
     """``pieces`` is called for each pass over them; one piece is in memory at a time."""
     WRITERS[out.suffix](out, pieces, rows, width, about)
 
@@ -38,13 +42,12 @@ def side_file(array: Path) -> Path:
     return array.with_name(array.name + ".json")
 
 
-def _write_parquet(out: Path, pieces: Callable[[], Iterable[Piece]], rows: int, width: int, about: About) -> None:
+def _write_parquet(out: Path, pieces: Pieces, rows: int, width: int, about: About | None) -> None:
     arrow = extra_module("pyarrow", extra="tables", purpose="writing Parquet")
     parquet = extra_module("pyarrow.parquet", extra="tables", purpose="writing Parquet")
     fields = [("index", arrow.int64()), ("path", arrow.string()), ("label", arrow.int64())]
-    schema = arrow.schema(
-        [*fields, ("vector", arrow.list_(arrow.float32(), width))], metadata={METADATA: to_json(about).encode()}
-    )
+    notes = None if about is None else {METADATA: to_json(about).encode()}
+    schema = arrow.schema([*fields, ("vector", arrow.list_(arrow.float32(), width))], metadata=notes)
     with (
         atomic_path(out) as file,
         parquet.ParquetWriter(file, schema, compression="none", use_dictionary=False) as writer,
@@ -60,8 +63,8 @@ def _write_parquet(out: Path, pieces: Callable[[], Iterable[Piece]], rows: int, 
             writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
 
 
-def _write_npy(out: Path, pieces: Callable[[], Iterable[Piece]], rows: int, width: int, about: About) -> None:
-    notes: dict[str, object] = {"about": asdict(about), "rows": rows, "width": width}
+def _write_npy(out: Path, pieces: Pieces, rows: int, width: int, about: About | None) -> None:
+    notes: dict[str, object] = {"about": None if about is None else asdict(about), "rows": rows, "width": width}
     index: list[int] = []
     paths: list[str] = []
     labels: list[int] = []
@@ -78,7 +81,7 @@ def _write_npy(out: Path, pieces: Callable[[], Iterable[Piece]], rows: int, widt
         beside.write_text(json.dumps(notes, ensure_ascii=False), encoding="utf-8")
 
 
-WRITERS: dict[str, Callable[[Path, Callable[[], Iterable[Piece]], int, int, About], None]] = {
+WRITERS: dict[str, Callable[[Path, Pieces, int, int, About | None], None]] = {
     ".parquet": _write_parquet,
     ".npy": _write_npy,
 }

@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
+from eigenview.batches import AnySource, first_shape
 from eigenview.data import StreamSource
 from eigenview.errors import SettingError
-from eigenview.training.config import TrainConfig, read_config
-from eigenview.training.feed import AnySource, Shape, first_shape
+from eigenview.runs import TrainConfig, read_config
+from eigenview.views.settings import Shape
 
 FEWEST_IMAGES = 8  # below this, views can only be told apart, not learnt from
 STEPS = {"cpu": 3000, "cuda": 20000}  # optimizer steps of a run whose length nobody gave

@@ -1,120 +1,79 @@
-"""From a source to batches of views: arrays are augmented whole, photos are cropped as workers decode them."""
+"""The batches of a run, as its method takes them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, replace
-from functools import partial
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import torch
 
-from eigenview.data import (
-    BatchSource,
-    Item,
-    LazyImage,
-    Loader,
-    LoaderState,
-    Source,
-    StreamLoader,
-    StreamSource,
-    StreamState,
-    UnreadableImage,
-    decoded,
-    open_source,
-)
-from eigenview.data.source import Share
+from eigenview.batches import AnySource, ViewLoader
+from eigenview.data import Source, StreamSource
 from eigenview.distributed import Group
-from eigenview.errors import DataError, SettingError
+from eigenview.errors import SettingError
 from eigenview.methods import ViewedBatch
-from eigenview.training.config import TrainConfig, ViewSettings
-from eigenview.views import Crop, Cropper, Recipe, ViewBatch, Views, auto_recipe, preset
+from eigenview.runs import UNREADABLE, TrainConfig
+from eigenview.views import Recipe, Views
 
-AnySource = Source | StreamSource
-Shape = tuple[int, int, int]  # height, width, channels
-
-IN_MEMORY = 4 << 30  # bytes of decoded pixels up to which a table of small images is kept decoded
-SMALL_SIDE = 96  # pixels up to which that is worth it
 STREAM_EPOCH = 1000  # steps called an epoch of a stream of unknown length, for a run measured in steps or minutes
 
 
 class Feed:
     """The batches of a run. ``state`` and ``restore`` speak of completed steps."""
 
-    def __init__(self, config: TrainConfig, source: AnySource, recipe: Recipe, *, group: Group, log: Path) -> None:
+    def __init__(self, config: TrainConfig, source: AnySource, recipe: Recipe, *, group: Group) -> None:
         self.source, self.recipe = source, recipe
-        self.views = Views(recipe, seed=config.seed)
-        self._cuts_in_workers = not isinstance(source, BatchSource)
-        options: dict[str, Any] = {
-            "batch_size": config.batch_size,
-            "seed": config.seed,
-            "prepare": Cropper(recipe, seed=config.seed) if self._cuts_in_workers else None,
-            "workers": config.workers,
-            "log": log,
-            "group": group,
-        }
-        self.loader: Loader | StreamLoader
-        if isinstance(source, StreamSource):
-            self._batches = batches_of_stream(config, source)
-            self.loader = StreamLoader(source, steps_per_epoch=self._batches, **options)
-        else:
+        steps_per_epoch = None
+        if isinstance(source, Source):
             _check_length(config, source)
-            self.loader = Loader(source, **options)
-            self._batches = len(self.loader)
+        else:
+            steps_per_epoch = batches_of_stream(config, source)
+        self.loader = ViewLoader.shuffled(
+            source,
+            Views(recipe, seed=config.seed),
+            batch_size=config.batch_size,
+            seed=config.seed,
+            steps_per_epoch=steps_per_epoch,
+            workers=config.workers,
+            log=config.out / UNREADABLE,
+            group=group,
+        )
 
     @property
     def items(self) -> int | None:
         """None: a stream."""
-        return None if isinstance(self.source, StreamSource) else len(self.source)
+        return len(self.source) if isinstance(self.source, Source) else None
 
     @property
     def class_count(self) -> int | None:
-        if isinstance(self.source, StreamSource):
+        if not isinstance(self.source, Source):
             return None if self.source.classes is None else len(self.source.classes)
         labels = self.source.labels
         return None if labels is None else int(labels.max()) + 1
 
     def __len__(self) -> int:
         """Batches in an epoch."""
-        return self._batches
+        return len(self.loader)
 
     def epoch(self, number: int, *, device: torch.device, step: int) -> Iterator[ViewedBatch]:
         """The batches of an epoch from the restored position on; ``step`` counts the optimizer's, for the first."""
-        self.loader.set_epoch(number)
-        for batch in self.loader:
-            batch = batch.to(device)
-            made = self._views_of(batch.views, batch.index, number)
-            yield ViewedBatch(made.groups, made.images, batch.index, batch.label, number, step)
-
-    def _views_of(self, images: tuple[torch.Tensor, ...], index: torch.Tensor, epoch: int) -> ViewBatch:
-        if self._cuts_in_workers:
-            return self.views.finish(images, index, epoch=epoch)
-        return self.views(images[0], index, epoch=epoch)
+        for seen in self.loader.epoch(number, device=device):
+            batch, views = seen.batch, seen.views
+            yield ViewedBatch(views.groups, views.images, batch.index, batch.label, number, step)
 
     def whole_pass(self, epoch: int, *, device: torch.device) -> Iterator[ViewedBatch]:
         """One pass over the data that leaves the position alone."""
-        where = self.state()
+        where = self.loader.state()
         yield from self.epoch(epoch, device=device, step=0)
-        self.restore(where)
+        self.loader.restore(where)
 
     @property
     def is_at_start_of_epoch(self) -> bool:
-        return self.loader.state().step == 0
+        return self.loader.step == 0
 
     @property
     def batches_left(self) -> int:
         """Of the epoch under way."""
-        return len(self) - self.loader.state().step
-
-    def state(self) -> dict[str, int]:
-        return asdict(self.loader.state())
-
-    def restore(self, state: dict[str, int]) -> None:
-        if isinstance(self.loader, StreamLoader):
-            self.loader.restore(StreamState(**state))
-        else:
-            self.loader.restore(LoaderState(**state))
+        return len(self) - self.loader.step
 
 
 def _check_length(config: TrainConfig, source: Source) -> None:
@@ -137,52 +96,3 @@ def batches_of_stream(config: TrainConfig, source: StreamSource) -> int:
     if config.epochs is not None:
         raise SettingError("nobody knows how long this stream is: give steps_per_epoch, or steps instead of epochs")
     return STREAM_EPOCH
-
-
-def open_for_training(spec: str) -> AnySource:
-    """The source, with small images of one size decoded once and for all."""
-    source = open_source(spec)
-    if isinstance(source, StreamSource):
-        return source
-    if len(source) == 0:
-        raise DataError(f"no images in {spec}")
-    if isinstance(source, BatchSource):
-        return source
-    height, width, _ = first_shape(source)
-    fits = max(width, height) <= SMALL_SIDE and 3 * width * height * len(source) <= IN_MEMORY
-    return decoded(source) if fits else source
-
-
-def first_shape(source: AnySource) -> Shape:
-    """Height, width and channels of the first image that can be read."""
-    for image in _images(source):
-        try:
-            height, width, channels = image().pixels().shape
-        except UnreadableImage:
-            continue
-        return height, width, channels
-    raise DataError("none of the images can be read; `eigenview data check` says why")
-
-
-def _images(source: AnySource) -> Iterator[Callable[[], LazyImage]]:
-    if not isinstance(source, StreamSource):
-        yield from (partial(source.image, index) for index in range(len(source)))
-        return
-    for item in source.items(Share(seed=0, epoch=0), shuffle=False):
-        if isinstance(item, Item):
-            yield partial(getattr, item, "image")
-
-
-def recipe_for(settings: ViewSettings, source: AnySource) -> Recipe:
-    """The views that the settings name, or that fit the images."""
-    height, width, channels = first_shape(source)
-    recipe = auto_recipe(height, width, channels) if settings.preset == "auto" else preset(settings.preset)
-    if channels == 1 and len(recipe.mean) == 3:
-        recipe = replace(recipe, mean=recipe.mean[:1], std=recipe.std[:1])
-    if settings.crops is not None and settings.size is not None:
-        raise SettingError("views.size and views.crops exclude each other: the crops have their own sizes")
-    if settings.crops is not None:
-        return recipe.with_crops([Crop(crop.size, crop.count, crop.scale) for crop in settings.crops])
-    if settings.size is not None:
-        return recipe.with_crops([replace(crop, size=settings.size) for crop in recipe.crops])
-    return recipe

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eigenview.diagnostics import Diagnosis
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -42,6 +44,9 @@ class Listener:
     def ended(self) -> None:
         """The run is over, whether it finished, was interrupted or failed."""
 
+    def diagnosed(self, diagnosis: Diagnosis) -> None:
+        """The finished run was looked at."""
+
 
 class Listeners(Listener):
     """Several as one."""
@@ -68,3 +73,7 @@ class Listeners(Listener):
     def ended(self) -> None:
         for listener in self._all:
             listener.ended()
+
+    def diagnosed(self, diagnosis: Diagnosis) -> None:
+        for listener in self._all:
+            listener.diagnosed(diagnosis)

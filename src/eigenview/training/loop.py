@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
@@ -12,27 +13,32 @@ import torch.distributed as dist
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from eigenview.data import StreamSource
+from eigenview.batches import AnySource, first_shape
+from eigenview.data import Source, open_images
 from eigenview.distributed import Group, from_first_process
 from eigenview.errors import DataError, EigenviewError, NotFiniteError
-from eigenview.evaluation.runs import OWN
 from eigenview.methods import Method, StepOutput, ViewedBatch
 from eigenview.optim import set_learning_rate
-from eigenview.training.checkpoint import Checkpoint
-from eigenview.training.config import TrainConfig
-from eigenview.training.facts import data_facts, environment_facts
-from eigenview.training.feed import Feed, first_shape, open_for_training, recipe_for
+from eigenview.runs import (
+    BEST,
+    OWN,
+    UNREADABLE,
+    Checkpoint,
+    RunDirectory,
+    TrainConfig,
+    data_facts,
+    environment_facts,
+)
+from eigenview.training.afterwards import look_back
+from eigenview.training.feed import Feed
 from eigenview.training.interrupt import Interruption
 from eigenview.training.listeners import Listener, Listeners, Plan
 from eigenview.training.measure import embedding_figures, gradient_norm
 from eigenview.training.online import OnlineKnn
-from eigenview.training.run import Run
 from eigenview.training.setup import build_method, build_updates, encoder_for, own_encoder, resolve, start_processes
 from eigenview.training.tensorboard import TensorBoard
 from eigenview.training.watchdog import NOT_FINITE, Look, Watchdog
 from eigenview.views import centre_view
-
-LAST, PREVIOUS, BEST = "last", "previous", "best"
 
 
 class TrainingDiverged(EigenviewError):
@@ -42,45 +48,56 @@ class TrainingDiverged(EigenviewError):
 def train(
     config: TrainConfig,
     *,
+    source: AnySource | None = None,
     encoder: nn.Module | None = None,
     resume: bool = False,
-    falls_back: bool = False,
+    start: str | None = None,
+    looks_back: bool = True,
     listeners: Sequence[Listener] = (),
-) -> Run:
-    """Train as ``config`` says, into ``config.out``; ``resume``: go on from its last checkpoint, if there is one.
+) -> RunDirectory:
+    """Train as ``config`` says, into ``config.out``; ``resume``: go on from its last checkpoint.
 
-    One process, or as many as ``torchrun`` starts. ``encoder``: a module of your own from images to rows, instead of
-    one by name; ``open_run`` will want it too. ``falls_back``: where the last checkpoint is damaged, go on from the
-    one before. Ctrl-C (or SIGTERM) saves a checkpoint after the step under way and raises KeyboardInterrupt.
+    One process, or as many as ``torchrun`` starts. ``source``: the images of ``config.source`` where they are open
+    already. ``encoder``: a module of your own from images to rows, instead of one by name; ``open_run`` will want it
+    too. ``start`` names the checkpoint to go on from; without it, the last one, or the one before where that is
+    damaged. ``looks_back``: at the end, diagnose the run and keep a sample of its images for the report. Ctrl-C (or
+    SIGTERM) saves a checkpoint after the step under way and raises KeyboardInterrupt.
     """
     fabric = start_processes(config)
     group = dist.group.WORLD if fabric.world_size > 1 else None
-    source = open_for_training(config.source)
-    recipe = recipe_for(config.views, source)
-    shape = first_shape(source)
-    size = recipe.crops[0].size
-    run = Run(config.out)
-    run.make()
-    feed = Feed(config, source, recipe, group=group, log=run.folder / "unreadable.jsonl")
-    if encoder is None:
-        config = resolve(config, recipe, fabric.device)
-        chosen = encoder_for(config, shape, size)
-    else:
-        chosen = own_encoder(encoder, config, shape, size)
-        config = resolve(config, recipe, fabric.device, encoder=OWN)
-    method = build_method(config, feed, chosen, group)
-    if fabric.is_global_zero:
-        facts = {
-            "data.json": data_facts(source, recipe, shape),
-            "environment.json": environment_facts(fabric.device, fabric.world_size),
-        }
-        run.prepare(config, facts, resume=resume)
-    fabric.barrier()
-    told = [*listeners, *([TensorBoard(run.folder)] if config.tensorboard else [])] if fabric.is_global_zero else []
-    trainer = _Trainer(config, fabric, run, feed, method, group, Listeners(told))
-    trainer.begin(resume=resume, falls_back=falls_back)
-    trainer.fit()
-    return run
+    directory = RunDirectory(config.out)
+    directory.make()
+    with directory.lock() if fabric.is_global_zero else nullcontext():
+        directory.check_free(resume=resume)
+        images = open_images(config.source, log=config.out / UNREADABLE) if source is None else source
+        shape = first_shape(images)
+        recipe = config.views.recipe(shape)
+        feed = Feed(config, images, recipe, group=group)
+        size = recipe.crops[0].size
+        if encoder is None:
+            config = resolve(config, recipe, fabric.device)
+            chosen = encoder_for(config, shape, size)
+        else:
+            chosen = own_encoder(encoder, config, shape, size)
+            config = resolve(config, recipe, fabric.device, encoder=OWN)
+        method = build_method(config, feed, chosen, group)
+        if fabric.is_global_zero:
+            facts = data_facts(images, recipe, shape, None)
+            environment = environment_facts(fabric.device, fabric.world_size)
+            directory.prepare(config, facts, environment, method.parts(), resume=resume)
+        fabric.barrier()
+        own = [TensorBoard(directory.folder)] if config.tensorboard else []
+        told = Listeners([*listeners, *own] if fabric.is_global_zero else [])
+        trainer = _Trainer(config, fabric, directory, feed, method, group, told)
+        if resume:
+            trainer.restore(start)
+        elif fabric.is_global_zero:
+            directory.metrics_file.cut(-1)
+        trainer.fit()
+        if looks_back and fabric.is_global_zero and isinstance(images, Source):
+            look_back(directory, images, told, encoder=encoder)
+        fabric.barrier()
+    return directory
 
 
 @dataclass
@@ -100,13 +117,13 @@ class _Trainer:
         self,
         config: TrainConfig,
         fabric: Fabric,
-        run: Run,
+        directory: RunDirectory,
         feed: Feed,
         method: Method,
         group: Group,
         listener: Listener,
     ) -> None:
-        self.config, self.fabric, self.run, self.feed, self.group = config, fabric, run, feed, group
+        self.config, self.fabric, self.directory, self.feed, self.group = config, fabric, directory, feed, group
         self.listener, self.watchdog, self.progress = listener, Watchdog(), _Progress()
         self.raw, self.updates = method, build_updates(config, method, len(feed))
         self.chance = method.chance_level(config.batch_size) if method.has_chance_level else None
@@ -119,7 +136,7 @@ class _Trainer:
 
     def _online_knn(self) -> OnlineKnn | None:
         source = self.feed.source
-        if not self.config.knn_every or isinstance(source, StreamSource):
+        if not self.config.knn_every or not isinstance(source, Source):
             return None
         view = centre_view(self.feed.recipe)
         seed, workers = self.config.seed, self.config.workers
@@ -140,7 +157,7 @@ class _Trainer:
     def _plan(self) -> Plan:
         config = self.config
         return Plan(
-            folder=self.run.folder,
+            folder=self.directory.folder,
             method=config.method,
             encoder=config.encoder.name,
             items=self.feed.items,
@@ -184,7 +201,7 @@ class _Trainer:
                     break
         if self.feed.batches_left < self.config.accumulate:
             self.progress.epoch += 1
-            self.feed.loader.set_epoch(self.progress.epoch)
+            self.feed.loader.loader.set_epoch(self.progress.epoch)
         self._end_epoch()
 
     def _batches(self, epoch: int) -> Iterator[ViewedBatch]:
@@ -204,7 +221,7 @@ class _Trainer:
         line: dict[str, Any] = {"step": progress.step, "epoch": progress.epoch, "seconds": self._seconds()}
         line["epoch_loss"] = progress.loss_sum / max(1, progress.loss_count)
         if self.knn is not None and (progress.epoch % config.knn_every == 0 or is_over):
-            line["knn_accuracy"] = self.knn(self.raw.encoder, self.fabric.device)
+            line["knn_accuracy"] = self.knn(self.raw.encoder)
         self._write(line)
         progress.loss_sum, progress.loss_count = 0.0, 0
         if not is_over and progress.epoch % config.checkpoint_every:
@@ -214,11 +231,8 @@ class _Trainer:
         is_best = value is not None and (progress.best is None or value > progress.best)
         if is_best:
             progress.best = value
-        self._save()
-        if is_best:
-            self._copy(BEST)
-        if config.keep_every and progress.epoch % config.keep_every == 0:
-            self._copy(f"epoch-{progress.epoch:05d}")
+        is_kept = bool(config.keep_every) and progress.epoch % (config.keep_every or 1) == 0
+        self._save(also=[*([BEST] if is_best else []), *([f"epoch-{progress.epoch:05d}"] if is_kept else [])])
 
     def _backward(self, batch: ViewedBatch) -> StepOutput:
         try:
@@ -250,9 +264,8 @@ class _Trainer:
         figures = embedding_figures(output.embeddings, self.group)
         self.rank = figures["effective_rank"] or 0.0
         logs = {name: float(value) for name, value in output.logs.items()}
-        look = Look(
-            self.progress.step, float(loss), self.chance, self.rank, float(gradient), logs.get("prototypes used")
-        )
+        used = None if output.prototypes_used is None else float(output.prototypes_used)
+        look = Look(self.progress.step, float(loss), self.chance, self.rank, float(gradient), used)
         alarms = self.watchdog(look)
         seconds, plan = self._seconds(), self._plan()
         line = {
@@ -265,6 +278,7 @@ class _Trainer:
             **figures,
             "seconds": seconds,
             "views_per_second": plan.views * plan.batch_size * self.progress.step / seconds,
+            **({} if used is None else {"prototypes_used": used}),
             **logs,
             "alarms": [alarm.message for alarm in alarms],
         }
@@ -275,7 +289,7 @@ class _Trainer:
 
     def _write(self, line: dict[str, Any]) -> None:
         if self.fabric.is_global_zero:
-            self.run.append_metrics(line)
+            self.directory.metrics_file.append(line)
             self.listener.measured(line)
             for message in line.get("alarms", []):
                 self.listener.told(message)
@@ -284,40 +298,32 @@ class _Trainer:
         self._write({"step": self.progress.step, "epoch": self.progress.epoch, "alarms": [message]})
         raise TrainingDiverged(message)
 
-    def _save(self) -> None:
-        """The run as it stands becomes ``last``; what was ``last`` becomes ``previous``."""
+    def _save(self, *, also: Sequence[str] = ()) -> None:
+        """The run as it stands becomes ``last``, and is kept under other names too."""
         if self.fabric.is_global_zero:
             state = {
                 "optimizer": self.optimizer.state_dict(),
-                "feed": self.feed.state(),
+                "feed": self.feed.loader.state(),
                 "progress": {**asdict(self.progress), "seconds": self._seconds()},
                 "generator": torch.get_rng_state(),
             }
-            kept = self.run.checkpoints
-            if LAST in kept.names():
-                kept.copy(LAST, PREVIOUS)
-            kept.save(LAST, Checkpoint(dict(self.raw.state_dict()), state))
+            self.directory.checkpoints.save(Checkpoint(dict(self.raw.state_dict()), state), also=also)
         self.saved = self.progress.step
         self.fabric.barrier()
 
-    def _copy(self, name: str) -> None:
-        if self.fabric.is_global_zero:
-            self.run.checkpoints.copy(LAST, name)
-        self.fabric.barrier()
-
-    def begin(self, *, resume: bool, falls_back: bool) -> None:
-        """From the last checkpoint, or from the one before where that cannot be read; from the start without any."""
-        there = [name for name in (LAST, PREVIOUS) if resume and name in self.run.checkpoints.names()]
-        for name in there:
+    def restore(self, start: str | None) -> None:
+        """From the checkpoint ``start``, or from the newest that can be read; what was measured since is forgotten."""
+        names = [start] if start is not None else [*self.directory.checkpoints.names()[:2]]
+        for name in names:
             try:
-                self._restore(self.run.checkpoints.load(name))
+                self._restore(self.directory.checkpoints.load(name))
                 break
             except DataError as error:
-                if not falls_back or name == there[-1]:
+                if name == names[-1]:
                     raise
-                self.listener.told(f"{error}; going on from {PREVIOUS}")
+                self.listener.told(f"{error}; going on from {names[-1]}")
         if self.fabric.is_global_zero:
-            self.run.cut_metrics(self.progress.step if there else -1)
+            self.directory.metrics_file.cut(self.progress.step)
 
     def _restore(self, checkpoint: Checkpoint) -> None:
         try:
@@ -327,6 +333,6 @@ class _Trainer:
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
             first = str(error).splitlines()[0]
             raise DataError(f"the checkpoint does not fit this method and encoder: {first}") from None
-        self.feed.restore(checkpoint.state["feed"])
+        self.feed.loader.restore(checkpoint.state["feed"])
         torch.set_rng_state(checkpoint.state["generator"])
         self.saved = self.progress.step

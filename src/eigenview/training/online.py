@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from torch import Tensor
 
+from eigenview.batches import Extractor, encode_source
 from eigenview.data import Source, subset
-from eigenview.distributed import Group, gather_rows, world_size
+from eigenview.distributed import Group, world_size
 from eigenview.evaluation import knn_predict
-from eigenview.evaluation.features import evaluating, evaluation_batches
-from eigenview.nn import Encoder
+from eigenview.nn import POOLED, Encoder
 from eigenview.views import CentreView
 
 ITEMS = 5000  # of the source that are looked at, so that a look costs seconds
@@ -23,11 +22,12 @@ class OnlineKnn:
 
     def __init__(self, source: Source, view: CentreView, *, seed: int, workers: int | str, group: Group) -> None:
         labels = np.asarray(source.labels)
-        labelled = np.flatnonzero(labels >= 0)
-        chosen = np.random.default_rng(seed).permutation(labelled)[:ITEMS]
-        queries = round(QUERIES * len(chosen))
-        self._asking = torch.from_numpy(np.isin(np.sort(chosen), chosen[:queries]))
-        self._sample, self._view = subset(source, np.sort(chosen)), view
+        chosen = np.random.default_rng(seed).permutation(np.flatnonzero(labels >= 0))[:ITEMS]
+        asking = chosen[: round(QUERIES * len(chosen))]
+        chosen = np.sort(chosen)
+        self._asks = torch.from_numpy(np.isin(chosen, asking))
+        self._labels = torch.from_numpy(labels[chosen])
+        self._sample, self._view = subset(source, chosen), view
         self._workers, self._group = workers, group
 
     @classmethod
@@ -41,20 +41,13 @@ class OnlineKnn:
             return None
         return cls(source, view, seed=seed, workers=workers, group=group)
 
-    @torch.no_grad()
-    def __call__(self, encoder: Encoder, device: torch.device) -> float:
+    def __call__(self, encoder: Encoder) -> float:
         """The accuracy; a collective call. Batch statistics, modes and generators stay as they were."""
-        rows: list[Tensor] = []
-        index: list[Tensor] = []
-        labels: list[Tensor] = []
-        with evaluating(encoder):
-            for batch, images in evaluation_batches(self._sample, self._view, workers=self._workers, group=self._group):
-                rows.append(encoder(images.to(device, memory_format=torch.channels_last)).float().cpu())
-                index.append(batch.index)
-                labels.append(batch.label if batch.label is not None else torch.full((len(batch),), -1))
-        found, where, known = (gather_rows(torch.cat(parts), self._group) for parts in (rows, index, labels))
-        asking = self._asking[where]
+        encoded = encode_source(
+            Extractor(encoder), self._sample, self._view, workers=self._workers, title=None, group=self._group
+        )
+        rows, asks, labels = encoded.layers[POOLED][0], self._asks[encoded.index], self._labels[encoded.index]
         predicted = knn_predict(
-            found[~asking], known[~asking], found[asking], k=[NEIGHBOURS], weights="exponential", temperature=0.1
+            rows[~asks], labels[~asks], rows[asks], k=[NEIGHBOURS], weights="exponential", temperature=0.1
         )[NEIGHBOURS]
-        return float((predicted == known[asking]).double().mean())
+        return float((predicted == labels[asks]).double().mean())

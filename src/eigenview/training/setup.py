@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 import torch
@@ -17,13 +16,16 @@ from torch.optim import Optimizer
 from eigenview.distributed import Group, world_size
 from eigenview.errors import SettingError
 from eigenview.methods import Method, MethodContext, find_method
-from eigenview.nn import Encoder, build_encoder, load_weights, synchronise, wrap
+from eigenview.nn import Encoder, fill_module, load_weights, synchronise, wrap
 from eigenview.nn.resnet import automatic_stem
+from eigenview.nn.settings import EncoderSettings
 from eigenview.optim import Apart, build_optimizer, build_schedule, parameter_groups, scaled_learning_rate
 from eigenview.optim.schedules import Schedule, warm_up
-from eigenview.training.config import EncoderSettings, TrainConfig
-from eigenview.training.feed import Feed, Shape
+from eigenview.runs import RunDirectory, TrainConfig, is_run
+from eigenview.runs.trained import ENCODER
+from eigenview.training.feed import Feed
 from eigenview.views import Recipe
+from eigenview.views.settings import Shape
 
 FOREVER = 10**9  # steps of a run measured in minutes
 TICKS = 10**6  # into which such a run's time is divided for the schedule
@@ -68,18 +70,19 @@ def resolve(config: TrainConfig, recipe: Recipe, device: torch.device, *, encode
 def encoder_for(config: TrainConfig, shape: Shape, size: int) -> Encoder:
     """The encoder that the settings name, the same on every process, with its starting weights."""
     torch.manual_seed(config.seed)
-    chosen = config.encoder
-    encoder = build_encoder(
-        chosen.name,
-        width=chosen.width,
-        stem=chosen.stem,
-        channels=shape[2],
-        normalization=chosen.normalization,
-        image_size=size,
-    )
-    if chosen.weights is not None:
-        load_weights(encoder, starting_weights(chosen.weights))
+    encoder = config.encoder.build(channels=shape[2], image_size=size)
+    if config.encoder.weights is not None:
+        start_from(encoder, config.encoder.weights)
     return encoder
+
+
+def start_from(encoder: Encoder, place: str) -> None:
+    """Weights to begin with: those of a run's last checkpoint, or of a file."""
+    if is_run(place):
+        directory = RunDirectory.existing(place)
+        fill_module(encoder, directory.checkpoints.weights("last"), directory.folder, prefix=ENCODER)
+    else:
+        load_weights(encoder, place)
 
 
 def build_method(config: TrainConfig, feed: Feed, encoder: Encoder, group: Group) -> Method:
@@ -110,12 +113,6 @@ def own_encoder(module: nn.Module, config: TrainConfig, shape: Shape, size: int)
     if config.encoder != EncoderSettings():
         raise SettingError("a module of your own is what it is: leave the encoder settings out")
     return wrap(module, channels=shape[2], image_size=size)
-
-
-def starting_weights(place: str) -> Path:
-    """The file of weights at ``place``, which may be a run directory."""
-    path = Path(place)
-    return path / "checkpoints" / "last" / "weights.safetensors" if (path / "config.json").is_file() else path
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from eigenview.errors import SettingError
+from eigenview.names import Table
 from eigenview.views.recipe import Affine, Blur, Crop, Jitter, Recipe
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -39,46 +40,48 @@ _SWAV = Recipe(
     std=SWAV_STD,
 )
 
-PRESETS: dict[str, Recipe] = {
-    "simclr-imagenet": _SIMCLR,
-    "simclr-cifar": Recipe((Crop(32),), jitter=_HALF, grey=0.2),
-    "moco-v1": replace(_MOCO_V2, jitter=_MOCO_V1, blur=None),
-    "moco-v2": _MOCO_V2,
-    "simsiam-imagenet": _MOCO_V2,
-    "simsiam-cifar": _SMALL,  # statistics: the random-walk authors'; SimSiam names none
-    "random-walk-cifar": _SMALL,
-    "spectral-cifar": replace(_SMALL, mean=IMAGENET_MEAN, std=IMAGENET_STD),
-    "kernel-infonce-cifar": Recipe(
-        (Crop(32),), jitter=_HALF, grey=0.2, mean=KERNEL_CIFAR_MEAN, std=KERNEL_CIFAR_STD
-    ),  # the same statistics for CIFAR-100
-    "kernel-infonce-tiny-imagenet": replace(_KERNEL, crops=(Crop(64),)),
-    "kernel-infonce-imagenet": _KERNEL,
-    "kernel-infonce-stl": replace(_KERNEL, crops=(Crop(96),), mean=KERNEL_STL_MEAN, std=KERNEL_STL_STD),
-    "wang-isola-stl": Recipe((Crop(64),), jitter=_MOCO_V1, grey=0.2, mean=WANG_ISOLA_MEAN, std=WANG_ISOLA_STD),
-    "swav": _SWAV,
-    "swav-160": replace(_SWAV, crops=(Crop(160, 2, (0.08, 1.0)), Crop(96, 4, (0.05, 0.14)))),
-    "swav-two-crops": replace(_SWAV, crops=(Crop(224, 2, (0.08, 1.0)),)),
-    "laclip": Recipe((Crop(224, 1, (0.5, 1.0)),), flip=0.0, mean=IMAGENET_MEAN, std=IMAGENET_STD),
-    "digits": Recipe(
-        (Crop(8, scale=(0.7, 1.0)),),
-        ratio=(0.85, 1.18),
-        flip=0.0,  # a mirrored digit is not a digit
-        jitter=Jitter(brightness=0.3, contrast=0.3),
-        affine=Affine(degrees=12.0, shift=0.06, zoom=(0.9, 1.1), shear=8.0),
-        mean=(0.3,),
-        std=(0.35,),
-    ),
-    "none": Recipe(  # the whole image, resized: no augmentation, for experiments that ask what augmentation does
-        (Crop(224, scale=(1.0, 1.0)),), ratio=None, flip=0.0, mean=IMAGENET_MEAN, std=IMAGENET_STD
-    ),
-}
+PRESETS = Table(
+    "preset",
+    {
+        "simclr-imagenet": _SIMCLR,
+        "simclr-cifar": Recipe((Crop(32),), jitter=_HALF, grey=0.2),
+        "moco-v1": replace(_MOCO_V2, jitter=_MOCO_V1, blur=None),
+        "moco-v2": _MOCO_V2,
+        "simsiam-imagenet": _MOCO_V2,
+        "simsiam-cifar": _SMALL,  # statistics: the random-walk authors'; SimSiam names none
+        "random-walk-cifar": _SMALL,
+        "spectral-cifar": replace(_SMALL, mean=IMAGENET_MEAN, std=IMAGENET_STD),
+        "kernel-infonce-cifar": Recipe(
+            (Crop(32),), jitter=_HALF, grey=0.2, mean=KERNEL_CIFAR_MEAN, std=KERNEL_CIFAR_STD
+        ),  # the same statistics for CIFAR-100
+        "kernel-infonce-tiny-imagenet": replace(_KERNEL, crops=(Crop(64),)),
+        "kernel-infonce-imagenet": _KERNEL,
+        "kernel-infonce-stl": replace(_KERNEL, crops=(Crop(96),), mean=KERNEL_STL_MEAN, std=KERNEL_STL_STD),
+        "wang-isola-stl": Recipe((Crop(64),), jitter=_MOCO_V1, grey=0.2, mean=WANG_ISOLA_MEAN, std=WANG_ISOLA_STD),
+        "swav": _SWAV,
+        "swav-160": replace(_SWAV, crops=(Crop(160, 2, (0.08, 1.0)), Crop(96, 4, (0.05, 0.14)))),
+        "swav-two-crops": replace(_SWAV, crops=(Crop(224, 2, (0.08, 1.0)),)),
+        "laclip": Recipe((Crop(224, 1, (0.5, 1.0)),), flip=0.0, mean=IMAGENET_MEAN, std=IMAGENET_STD),
+        "digits": Recipe(
+            (Crop(8, scale=(0.7, 1.0)),),
+            ratio=(0.85, 1.18),
+            flip=0.0,  # a mirrored digit is not a digit
+            jitter=Jitter(brightness=0.3, contrast=0.3),
+            affine=Affine(degrees=12.0, shift=0.06, zoom=(0.9, 1.1), shear=8.0),
+            mean=(0.3,),
+            std=(0.35,),
+        ),
+        "none": Recipe(  # the whole image, resized: no augmentation, for experiments that ask what augmentation does
+            (Crop(224, scale=(1.0, 1.0)),), ratio=None, flip=0.0, mean=IMAGENET_MEAN, std=IMAGENET_STD
+        ),
+    },
+    more=", auto",
+)
 
 
 def preset(name: str, *, size: int | None = None) -> Recipe:
     """The recipe of that name; ``size`` changes the pixels of a recipe that has one resolution."""
-    if name not in PRESETS:
-        raise SettingError(f"no preset is called {name!r}; there are {', '.join(PRESETS)} (and auto_recipe)")
-    recipe = PRESETS[name]
+    recipe = PRESETS.find(name)
     if size is None:
         return recipe
     if len(recipe.crops) > 1:

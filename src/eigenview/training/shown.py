@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
+from eigenview.progress import PLAIN_EVERY, clock
 from eigenview.training.listeners import Listener, Plan
 
 SHOWN = {  # of a line of metrics: what it is called here and how it is written
@@ -20,10 +21,9 @@ SHOWN = {  # of a line of metrics: what it is called here and how it is written
     "views_per_second": ("views/s", "{:,.0f}"),
     "knn_accuracy": ("kNN", "{:.1%}"),
 }
-PLAIN_EVERY = 15.0  # seconds between lines where there is no terminal
 
 
-def progress(console: Console | None = None) -> Listener:
+def shown_progress(console: Console | None = None) -> Listener:
     """The listener that fits the console: standard error unless given."""
     console = console or Console(stderr=True)
     return LiveProgress(console) if console.is_terminal else PlainProgress(console)
@@ -137,10 +137,3 @@ class PlainProgress(Listener):
 
     def _say(self, text: str) -> None:
         self._console.print(Text(text), soft_wrap=True)
-
-
-def clock(seconds: float) -> str:
-    """1:02:03, or 2:03 under an hour."""
-    whole = max(0, round(seconds))
-    hours, minutes = whole // 3600, whole // 60 % 60
-    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"

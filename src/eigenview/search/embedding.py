@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 
+from eigenview.batches import encoded_batches
+from eigenview.batches.identity import settings_identity
 from eigenview.data import BatchSource, Failure, Source, StreamSource, open_source
+from eigenview.data.source import NO_LABEL
 from eigenview.data.workers import worker_count
 from eigenview.distributed import Group, from_first_process, rank, refuse_together, refusing_together, world_size
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.evaluation.checks import some
-from eigenview.evaluation.identity import settings_identity
 from eigenview.names import printable
 from eigenview.nn import POOLED
 from eigenview.search.about import About, anchored
@@ -72,13 +74,13 @@ def embed(
     opened = open_source(source) if isinstance(source, (str, Path)) else source
     if batch_size < 1:
         raise SettingError(f"batch_size must be at least 1; got {batch_size}")
-    maker = maker_of(run, like=opened if isinstance(opened, Source) else None, view=view, layer=layer)
+    maker = maker_of(run, view=view, layer=layer)
     place = _place(out, maker)
     with started_processes(group) as processes:
         count = 0 if isinstance(opened, BatchSource) else worker_count(workers, processes=world_size(processes))
         work = _Work(
             maker=maker,
-            reader=Reader(opened, maker.view, maker.encoder.channels, batch_size, count),
+            reader=Reader(opened, maker.view, batch_size, count),
             spec=anchored(source) if isinstance(source, (str, Path)) else None,
             out=place,
             group=processes,
@@ -148,18 +150,35 @@ class _Work:
         for part in pending[rank(self.group) :: world_size(self.group)]:
             rows: list[Piece] = []
             place = held = 0
-            for reading in self.reader.read(part):
-                vectors = self.maker(reading.images) if len(reading.index) else torch.empty(0, 0)
-                _check_finite(vectors, reading.paths)
-                rows.append(Piece(reading.index, reading.labels, vectors, reading.paths, reading.unreadable))
-                held += len(reading.index)
-                done += (len(reading.index) + len(reading.unreadable)) * world_size(self.group)
+            for piece in self._pieces(part):
+                rows.append(piece)
+                held += len(piece)
+                done += (len(piece) + len(piece.unreadable)) * world_size(self.group)
                 if progress is not None:
                     progress(done if total is None else min(done, total), total)
                 if is_stream and held >= self.reader.part_items:  # a long shard
                     self.parts.write(part, place, joined_piece(rows, by_name=is_stream), is_last=False)
                     rows, place, held = [], place + 1, 0
             self.parts.write(part, place, joined_piece(rows, by_name=is_stream), is_last=True)
+
+    def _pieces(self, part: int) -> Iterator[Piece]:
+        """The vectors of a part, batch by batch."""
+        first = self.reader.first_item(part)
+        for encoded in encoded_batches(self.maker.extractor, self.reader.loader(part)):
+            batch = encoded.batch
+            vectors = encoded.layers[self.maker.layer][0] if len(batch) else torch.empty(0, 0)
+            paths = tuple(
+                self._path(first + int(index), name) for index, name in zip(batch.index, batch.names, strict=True)
+            )
+            _check_finite(vectors, paths)
+            labels = torch.full((len(batch),), NO_LABEL) if batch.label is None else batch.label
+            yield Piece(batch.index + first, labels, vectors, paths, batch.unreadable)
+
+    def _path(self, index: int, name: str) -> str:
+        """Where the image's file is, if it has one of its own; otherwise its name."""
+        source = self.reader.source
+        path = source.path(index) if isinstance(source, Source) else None
+        return name if path is None else printable(path)
 
     def _join(self, settings: dict[str, str]) -> None:
         rows, width, unreadable = 0, 0, dict[str, Failure]()

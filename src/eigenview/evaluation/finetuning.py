@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from dataclasses import asdict, replace
 
@@ -11,113 +11,93 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from eigenview.data import BatchSource, Loader, Source, subset
-from eigenview.distributed import Group, gather_rows, rank, sum_over_processes, world_size
+from eigenview.batches import ViewLoader, evaluating, first_view
+from eigenview.batches.identity import weights_identity
+from eigenview.data import Source, subset
+from eigenview.distributed import Group, gather_rows, sum_over_processes, world_size
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.checks import check_labels, check_no_class_is_new, check_several_classes
-from eigenview.evaluation.evaluate import Split
-from eigenview.evaluation.features import evaluating, evaluation_batches, extract
-from eigenview.evaluation.identity import data_identity, weights_identity
 from eigenview.evaluation.linear import fit_logistic
 from eigenview.evaluation.probe import start_head
+from eigenview.evaluation.protocol_scores import Split
 from eigenview.evaluation.protocols import FINETUNES, FinetuneProtocol
-from eigenview.evaluation.scores import JSON, Score
+from eigenview.evaluation.subjects import Measuring, Subject, Task
 from eigenview.nn import POOLED, Encoder, synchronise
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
 from eigenview.progress import progress_bar
-from eigenview.views import CentreView, Cropper, Views
+from eigenview.runs import Score, fresh_copy
+from eigenview.views import CentreView, Views
 
 SHARES = (0.01, 0.1, 1.0)  # of the labels
 
 
 def finetune(
     encoder: Encoder,
-    train: Source,
-    test: Source,
+    task: Task,
     *,
     view: CentreView,
     protocol: FinetuneProtocol | None = None,
     share: float = 1.0,
-    seed: int = 0,
-    shows_progress: bool = True,
-    group: Group = None,
+    measuring: Measuring | None = None,
 ) -> Tensor:
     """(n,) 1 where a readable test image is right after training encoder and head on ``share`` of the labels.
 
     ``encoder`` itself is not changed: a copy is trained, batch norms included. From scratch is the same call with an
-    untrained encoder. The share is drawn by ``seed``, evenly over classes, at least one image of each. With a
-    ``group``, processes share every batch, synchronise batch norms and gradients, and all get the answer.
+    untrained encoder. The share is drawn by the seed, evenly over classes, at least one image of each. With a group,
+    processes share every batch, synchronise batch norms and gradients, and all get the answer.
     """
-    protocol = protocol if protocol is not None else FinetuneProtocol()
-    labels, test_labels = source_labels(train, "training"), source_labels(test, "test")
+    how, way = measuring or Measuring(), protocol or FinetuneProtocol()
+    labels, test_labels = source_labels(task.train, "training"), source_labels(task.test, "test")
     check_several_classes(labels, "training labels")
     check_no_class_is_new(labels, test_labels)
-    chosen = draw_share(labels, share, seed=seed)
+    chosen = draw_share(labels, share, seed=how.seed)
     device = next(encoder.parameters(), torch.empty(0)).device
-    model = synchronise(deepcopy(encoder).to(memory_format=torch.channels_last), group)  # type: ignore[call-overload]
-    head = start_head(encoder.feature_width, int(labels.max()) + 1, deviation=protocol.deviation, seed=seed)
-    tuned = _Tuned(model, head.to(device), protocol, group)
-    tuned.train(subset(train, chosen.numpy()), labels[chosen], view, seed, shows_progress and rank(group) == 0)
-    index, predicted = tuned.predict(test, view)
+    model = synchronise(deepcopy(encoder).to(memory_format=torch.channels_last), how.group)  # type: ignore[call-overload]
+    head = start_head(encoder.feature_width, int(labels.max()) + 1, deviation=way.deviation, seed=how.seed)
+    tuned = _Tuned(model, head.to(device), way, how.group)
+    tuned.train(subset(task.train, chosen.numpy()), labels[chosen], view, how.seed, how.is_shown)
+    index, predicted = tuned.predict(task.test, view)
     return (predicted == test_labels[index]).double()
 
 
 def finetune_scores(
-    encoder: Encoder,
-    untrained: Encoder,
-    train: Source,
-    test: Source,
+    subject: Subject,
+    task: Task,
+    how: Measuring,
     *,
-    view: CentreView,
     protocols: Mapping[float, FinetuneProtocol] | None = None,
     scratch: FinetuneProtocol | None = None,
-    subject: str = "encoder",
-    seed: int = 0,
-    shows_progress: bool = True,
-    group: Group = None,
-) -> list[Score]:
+    untrained: Encoder | None = None,
+) -> Iterator[Score]:
     """Frozen, fine-tuned and from scratch, on the same share of the labels: three rows of one table for each share.
 
-    ``protocols`` by share of the labels; otherwise 1 %, 10 % and 100 % with SwAV's rates for 10 %. From scratch has
-    rates of its own (``scratch``; ours are 0.1 for trunk and head) and the epochs of the share's protocol. Frozen is
-    logistic regression (C = 1, standardised features) on the images that fine-tuning gets.
+    ``protocols`` by share of the labels; otherwise 1 %, 10 % and 100 % with SwAV's rates for 10 %. From scratch is the
+    same encoder with fresh weights (``untrained``), at rates of its own (``scratch``; ours are 0.1 for trunk and head)
+    and for the epochs of the share's protocol. Frozen is logistic regression (C = 1, standardised features) on the
+    images that fine-tuning gets.
     """
     given = protocols if protocols is not None else dict.fromkeys(SHARES, FinetuneProtocol())
     own = scratch if scratch is not None else FINETUNES["scratch"]
-    before, after = (
-        extract(encoder, source, view=view, shows_progress=shows_progress, group=group) for source in (train, test)
-    )
-    data: dict[str, JSON] = {
-        "train": data_identity(train, before.labelled),
-        "test": data_identity(test, after.labelled),
-    }
-    weights, fresh, scores = weights_identity(encoder), weights_identity(untrained), []
+    fresh = untrained if untrained is not None else fresh_copy(subject.encoder, seed=how.seed)
+    before, after = (how.features(subject, source, [POOLED]) for source in (task.train, task.test))
+    data = task.identity(before.labelled, after.labelled)
     for share, protocol in given.items():
-        kept = torch.isin(before.index, draw_share(source_labels(train, "training"), share, seed=seed))
+        kept = torch.isin(before.index, draw_share(source_labels(task.train, "training"), share, seed=how.seed))
         rows, labels = before[POOLED][kept], before.labelled[kept]
-        split = Split(rows, labels, after[POOLED], after.labelled, POOLED, dict(data), subject, weights, seed)
+        split = Split(
+            rows, labels, after[POOLED], after.labelled, POOLED, dict(data), subject.name, subject.identity, how.seed
+        )
         known, unknown = split.standardised()
         right = fit_logistic(known, labels).predict(unknown) == after.labelled
-        scores.append(split.score(right, f"frozen {share:.0%}", "accuracy", share=share, inverse_penalty=1.0))
+        yield split.score(right, f"frozen {share:.0%}", "accuracy", share=share, inverse_penalty=1.0)
         alone = replace(own, epochs=protocol.epochs, milestones=protocol.milestones)
         for name, start, way, whose in (
-            ("finetuned", encoder, protocol, weights),
-            ("from scratch", untrained, alone, fresh),
+            ("finetuned", subject.encoder, protocol, subject.identity),
+            ("from scratch", fresh, alone, weights_identity(fresh)),
         ):
-            tuned = finetune(
-                start,
-                train,
-                test,
-                view=view,
-                protocol=way,
-                share=share,
-                seed=seed,
-                shows_progress=shows_progress,
-                group=group,
-            )
+            tuned = finetune(start, task, view=subject.view, protocol=way, share=share, measuring=how)
             score = split.score(tuned, f"{name} {share:.0%}", "accuracy", share=share, **asdict(way))
-            scores.append(replace(score, encoder=whose))
-    return scores
+            yield replace(score, encoder=whose)
 
 
 def draw_share(labels: Tensor, share: float, *, seed: int) -> Tensor:
@@ -148,15 +128,10 @@ class _Tuned:
         )
 
     def train(self, source: Source, labels: Tensor, view: CentreView, seed: int, shows_progress: bool) -> None:
-        recipe, protocol = self.protocol.views.recipe(view), self.protocol
-        views, stays_whole = Views(recipe, seed=seed), isinstance(source, BatchSource)
-        loader = Loader(  # whole batches: batch norms see no small ones
-            source,
-            batch_size=min(protocol.batch_size, len(source)),
-            seed=seed,
-            prepare=None if stays_whole else Cropper(recipe, seed=seed),
-            group=self.group,
-        )
+        protocol = self.protocol
+        size = min(protocol.batch_size, len(source))
+        views = Views(protocol.views.recipe(view), seed=seed)
+        loader = ViewLoader.shuffled(source, views, batch_size=size, seed=seed, group=self.group)  # batches of one size
         schedule = build_schedule(
             "step",
             total=protocol.epochs * len(loader),
@@ -165,20 +140,13 @@ class _Tuned:
         )
         step = 0
         self.model.train()
-        with progress_bar("fine-tuning", total=protocol.epochs, shown=shows_progress) as advance:
+        with progress_bar("fine-tuning", total=protocol.epochs * len(loader), shown=shows_progress) as advance:
             for epoch in range(protocol.epochs):
-                loader.set_epoch(epoch)
-                for batch in loader:
-                    whole = batch.to(self.device)
-                    made = (
-                        views(whole.views[0], batch.index, epoch=epoch)
-                        if stays_whole
-                        else views.finish(whole.views, batch.index, epoch=epoch)
-                    )
+                for seen in loader.epoch(epoch, device=self.device):
                     set_learning_rate(self.optimizer, schedule(step))
-                    self._step(made.views[0], labels[batch.index].to(self.device), loader.plan.batch_size)
+                    self._step(first_view(seen), labels.to(self.device)[seen.batch.index], size)
                     step += 1
-                advance(1)
+                    advance(1)
 
     def _step(self, images: Tensor, labels: Tensor, count: int) -> None:
         """One step on this process's share of ``count`` images; gradients are those of the mean over all of them."""
@@ -194,12 +162,14 @@ class _Tuned:
     def predict(self, source: Source, view: CentreView) -> tuple[Tensor, Tensor]:
         """Which items are readable, and the class of each, in the source's order."""
         places, classes = [torch.empty(0, dtype=torch.long)], [torch.empty(0, dtype=torch.long)]
-        with evaluating(self.model, self.head), torch.no_grad():
-            for batch, images in evaluation_batches(source, view, group=self.group):
-                found = self.head(self.model(images.to(self.device, memory_format=torch.channels_last)))
-                places.append(batch.index)
-                classes.append(found.argmax(dim=1).cpu())
-        index, predicted = (gather_rows(torch.cat(parts), self.group) for parts in (places, classes))
+        for seen in ViewLoader.in_order(source, view, group=self.group).epoch():
+            if len(seen) == 0:
+                continue
+            images = first_view(seen).to(self.device, memory_format=torch.channels_last)
+            with evaluating(self.model, self.head):
+                classes.append(self.head(self.model(images)).argmax(dim=1).cpu())
+            places.append(seen.batch.index)
+        index, predicted = (gather_rows(torch.cat(blocks), self.group) for blocks in (places, classes))
         order = index.argsort()
         return index[order], predicted[order]
 

@@ -1,0 +1,188 @@
+"""The one loader that knows both sources and views: whole batches are augmented at once, photos cut as they decode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from eigenview.data import (
+    Batch,
+    BatchSource,
+    Item,
+    LazyImage,
+    Loader,
+    LoaderState,
+    Source,
+    StreamLoader,
+    StreamSource,
+    StreamState,
+    UnreadableImage,
+)
+from eigenview.data.source import Share
+from eigenview.distributed import Group, world_size
+from eigenview.errors import DataError
+from eigenview.views import CentreView, Cropper, ViewBatch, Views
+from eigenview.views.settings import Shape
+
+AnySource = Source | StreamSource
+
+BATCH = 256  # images at a time, where nothing is trained
+
+
+@dataclass(frozen=True)
+class SeenBatch:
+    """Some items of a source (index, labels, names, what could not be read) and the views of their images."""
+
+    batch: Batch
+    views: ViewBatch
+
+    def __len__(self) -> int:
+        return len(self.batch)
+
+
+class ViewLoader:
+    """Batches of ``source`` seen through ``views``: random ones (``Views``) or the fixed one (``CentreView``).
+
+    :meth:`shuffled` is for training: whole batches in an order drawn by (seed, epoch), unreadable images replaced.
+    :meth:`in_order` is for looking: every readable item once, the last batch perhaps smaller, unreadable ones named.
+    ``state`` and ``restore`` speak of batches handed out.
+    """
+
+    def __init__(self, source: AnySource, views: Views | CentreView, **options: Any) -> None:
+        self.source, self.views = source, views
+        self.stays_whole = isinstance(source, BatchSource)
+        prepare = None if self.stays_whole else _prepare(views)
+        self.loader: Loader | StreamLoader
+        if isinstance(source, StreamSource) and not isinstance(source, Source):
+            self.loader = StreamLoader(source, prepare=prepare, **options)
+        else:
+            options.pop("steps_per_epoch", None)
+            self.loader = Loader(source, prepare=prepare, **options)
+
+    @classmethod
+    def shuffled(
+        cls,
+        source: AnySource,
+        views: Views,
+        *,
+        batch_size: int,
+        seed: int,
+        drop_last: bool = True,
+        steps_per_epoch: int | None = None,
+        workers: int | str = "auto",
+        log: Path | None = None,
+        group: Group = None,
+    ) -> ViewLoader:
+        """``steps_per_epoch`` is for streams, and needed there by several processes."""
+        return cls(
+            source,
+            views,
+            batch_size=batch_size,
+            seed=seed,
+            drop_last=drop_last,
+            steps_per_epoch=steps_per_epoch,
+            workers=workers,
+            log=log,
+            group=group,
+        )
+
+    @classmethod
+    def in_order(
+        cls,
+        source: AnySource,
+        views: Views | CentreView,
+        *,
+        batch_size: int = BATCH,
+        workers: int | str = "auto",
+        group: Group = None,
+    ) -> ViewLoader:
+        return cls(
+            source,
+            views,
+            batch_size=max(batch_size, world_size(group)),
+            seed=0,
+            shuffle=False,
+            drop_last=False,
+            unreadable="skip",
+            workers=workers,
+            group=group,
+        )
+
+    def __len__(self) -> int:
+        """Batches in an epoch, where the source knows."""
+        if isinstance(self.loader, Loader):
+            return len(self.loader)
+        if self.loader.steps_per_epoch is None:
+            raise TypeError("a stream without steps_per_epoch has no length")
+        return self.loader.steps_per_epoch
+
+    def epoch(self, number: int = 0, *, device: torch.device | None = None) -> Iterator[SeenBatch]:
+        """The batches of an epoch from the restored position on; one without a readable image still comes, empty."""
+        self.loader.set_epoch(number)
+        for batch in self.loader:
+            moved = batch if device is None else batch.to(device)
+            yield SeenBatch(moved, self._seen(moved, number))
+
+    def _seen(self, batch: Batch, epoch: int) -> ViewBatch:
+        if len(batch) == 0:
+            return ViewBatch((), images=0)
+        if isinstance(self.views, CentreView):
+            view = self.views(batch.views[0]) if self.stays_whole else self.views.finish(batch.views)
+            return ViewBatch((view,), images=len(batch))
+        if self.stays_whole:
+            return self.views(batch.views[0], batch.index, epoch=epoch)
+        return self.views.finish(batch.views, batch.index, epoch=epoch)
+
+    @property
+    def step(self) -> int:
+        """Batches of the epoch under way that have been handed out."""
+        return self.loader.state().step
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The items that could not be read so far, by name, and why."""
+        return self.loader.unreadable
+
+    def state(self) -> dict[str, int]:
+        return asdict(self.loader.state())
+
+    def restore(self, state: dict[str, int]) -> None:
+        if isinstance(self.loader, StreamLoader):
+            self.loader.restore(StreamState(**state))
+        else:
+            self.loader.restore(LoaderState(**state))
+
+
+def _prepare(views: Views | CentreView) -> Any:
+    return views.prepare if isinstance(views, CentreView) else Cropper(views.recipe, seed=views.seed)
+
+
+def first_view(seen: SeenBatch) -> Tensor:
+    """The first view of every item (n, c, size, size)."""
+    return seen.views.views[0]
+
+
+def first_shape(source: AnySource) -> Shape:
+    """Height, width and channels of the first image that can be read."""
+    for image in _images(source):
+        try:
+            height, width, channels = image().pixels().shape
+        except UnreadableImage:
+            continue
+        return height, width, channels
+    raise DataError("none of the images can be read; `eigenview data check` says why")
+
+
+def _images(source: AnySource) -> Iterator[Callable[[], LazyImage]]:
+    if isinstance(source, Source):
+        yield from (partial(source.image, index) for index in range(len(source)))
+        return
+    for item in source.items(Share(seed=0, epoch=0), shuffle=False):
+        if isinstance(item, Item):
+            yield partial(getattr, item, "image")

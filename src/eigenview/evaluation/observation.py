@@ -1,0 +1,150 @@
+"""A run looked at once: two random views and one without augmentation, for its diagnosis and for its sample."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from eigenview.batches import PROJECTION, Extractor, encode_source
+from eigenview.data import Source, subset
+from eigenview.diagnostics import Diagnosis, RunProgress, Sampling, diagnose, diagnosed, prototype_usage
+from eigenview.diagnostics.clusters import PrototypeUsage
+from eigenview.errors import DataError, SettingError
+from eigenview.nn import POOLED, Encoder
+from eigenview.runs import TrainedRun
+from eigenview.views import Recipe, Views, centre_view
+
+UNSEEN_EPOCH = 1_000_003  # views are drawn as of this epoch: none that training has seen
+
+
+@dataclass(frozen=True)
+class Observed:
+    """What is looked at: an encoder, perhaps with its head and prototypes, and the recipe that draws its views."""
+
+    encoder: Encoder
+    recipe: Recipe
+    head: nn.Module | None = None
+    prototypes: tuple[Tensor, ...] = ()  # (K, d) each
+
+    @classmethod
+    def of_run(cls, run: TrainedRun) -> Observed:
+        return cls(run.encoder, run.recipe, run.head, run.prototypes)
+
+    @property
+    def layers(self) -> tuple[str, ...]:
+        return (POOLED,) if self.head is None else (POOLED, PROJECTION)
+
+
+@dataclass(frozen=True)
+class Observation:
+    """n images of a source as an encoder sees them. Of an encoder without a head, projections are its features."""
+
+    index: NDArray[np.int64]  # (n,) items of the source, in its order
+    labels: NDArray[np.int64] | None  # (n,), −1 for none
+    features: Tensor  # (n, d) without augmentation
+    view_features: Tensor  # (2, n, d) of two random views
+    projection: Tensor  # (n, p) without augmentation
+    views: Tensor  # (2, n, p) projections of two random views
+    has_head: bool
+    seed: int
+
+
+def observe(
+    observed: Observed, source: Source, *, items: int = 5000, seed: int = 0, workers: int | str = "auto", name: str = ""
+) -> Observation:
+    """Up to ``items`` images of ``source``, drawn by ``seed``: three passes of the encoder; unreadable ones left out.
+
+    ``name`` is what a message calls the encoder.
+    """
+    _check(observed, source, items, name or "the encoder")
+    drawn = np.sort(np.random.default_rng(seed).permutation(len(source))[:items])
+    chosen = subset(source, drawn)
+    pair = Views(observed.recipe.with_crops([replace(observed.recipe.crops[0], count=2)]), seed=seed)
+    extractor = Extractor(observed.encoder, observed.layers, observed.head)
+    random = encode_source(extractor, chosen, pair, epoch=UNSEEN_EPOCH, workers=workers, title="two views")
+    fixed = encode_source(extractor, chosen, centre_view(observed.recipe), workers=workers, title="features")
+    if len(random.index) < 2 or not torch.equal(random.index, fixed.index):
+        raise DataError(f"images are compared: {len(random.index)} of {len(chosen)} could be read; check the source")
+    index = drawn[fixed.index.numpy()]
+    last = extractor.layers[-1]
+    return Observation(
+        index=index,
+        labels=None if source.labels is None else np.asarray(source.labels)[index],
+        features=fixed.layers[POOLED][0],
+        view_features=random.layers[POOLED],
+        projection=fixed.layers[last][0],
+        views=random.layers[last],
+        has_head=observed.head is not None,
+        seed=seed,
+    )
+
+
+def diagnose_observation(
+    observation: Observation, *, prototypes: tuple[Tensor, ...] = (), progress: RunProgress | None = None
+) -> Diagnosis:
+    """Figures and a verdict. What the loss saw is judged; features without a head, around their mean.
+
+    Near-duplicates are sought without augmentation, and their pairs numbered as in the source. Labels serve tolerance
+    alone, and no verdict sees them.
+    """
+    first, second = observation.views
+    progress = progress or RunProgress()
+    diagnosis = diagnose(
+        first,
+        second,
+        _repeated_labels(observation.labels),
+        loss=progress.loss,
+        chance=progress.chance,
+        has_diverged=progress.has_diverged,
+        usage=_usage(first, prototypes),
+        unaugmented=observation.projection,
+        centred=not observation.has_head,
+        sampling=Sampling(seed=observation.seed),
+    )
+    figures = diagnosis.figures
+    pairs = tuple((int(observation.index[i]), int(observation.index[j])) for i, j in figures.duplicate_pairs)
+    return diagnosed(replace(figures, duplicate_pairs=pairs), seed=observation.seed)
+
+
+def features_only(observation: Observation) -> Observation:
+    """The same as if there were no head: the features before it are judged."""
+    return replace(observation, projection=observation.features, views=observation.view_features, has_head=False)
+
+
+def _check(observed: Observed, source: Source, items: int, name: str) -> None:
+    if items < 2:
+        raise SettingError(f"a diagnosis compares images: items must be at least 2; got {items}")
+    if len(source) < 2:
+        raise DataError(f"a diagnosis compares images: the source must have at least 2; it has {len(source)}")
+    for module in (observed.encoder, *([] if observed.head is None else [observed.head])):
+        wrong = [key for key, tensor in module.state_dict().items() if not bool(torch.isfinite(tensor).all())]
+        if wrong:
+            raise DataError(
+                f"{name} has weights that are not finite ({', '.join(wrong[:3])}): training diverged; "
+                "take an earlier checkpoint, or train with a lower learning rate"
+            )
+
+
+def _usage(rows: Tensor, prototypes: tuple[Tensor, ...]) -> PrototypeUsage | None:
+    """Of the set of prototypes that is used least evenly; None where there are none for such rows."""
+    fitting = [table for table in prototypes if table.shape[1] == rows.shape[1] and len(table) > 1]
+    usages = [prototype_usage(nearest_prototype(rows, table), len(table)) for table in fitting]
+    return min(usages, key=lambda usage: usage.entropy, default=None)
+
+
+def nearest_prototype(rows: Tensor, prototypes: Tensor) -> Tensor:
+    """(n,) the most similar of the prototypes (K, d), by cosine."""
+    return (normalize(rows, dim=1) @ normalize(prototypes, dim=1).T).argmax(dim=1)
+
+
+def _repeated_labels(labels: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
+    """The labels, where some label is there twice: tolerance compares items of one class."""
+    if labels is None:
+        return None
+    known, counts = np.unique(labels[labels >= 0], return_counts=True)
+    return labels if len(known) and counts.max() > 1 else None

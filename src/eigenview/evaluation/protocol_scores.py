@@ -1,0 +1,163 @@
+"""What each protocol makes of features that are at hand: scores, one by one, as they are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from eigenview.evaluation.checks import check_labels, check_no_class_is_new, check_several_classes
+from eigenview.evaluation.clustering import (
+    STARTS,
+    adjusted_rand_index,
+    cluster,
+    cluster_hits,
+    contingency,
+    normalised_mutual_information,
+)
+from eigenview.evaluation.few_label import few_label_accuracy
+from eigenview.evaluation.knn import knn_predict
+from eigenview.evaluation.linear import INVERSE_PENALTIES, select_logistic
+from eigenview.evaluation.probe import FeatureRows, train_probe
+from eigenview.evaluation.protocols import PROBES, ProbeProtocol
+from eigenview.evaluation.retrieval import retrieve
+from eigenview.evaluation.scores import bootstrap_interval, mean_score
+from eigenview.files import JSON
+from eigenview.runs import Score
+
+NEIGHBOURS = (1, 5, 20, 200)
+LABELS_PER_CLASS = (1, 5, 10)
+DRAWS = 20
+CLUSTER_NEIGHBOURS = 20  # edges of each row in the graph that spectral clustering cuts
+FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Split:
+    """Features of a training and a test set, and what a score says about where they come from."""
+
+    train: Tensor  # (n, d)
+    train_labels: Tensor
+    test: Tensor  # (m, d)
+    test_labels: Tensor
+    layer: str
+    data: dict[str, JSON]
+    subject: str
+    encoder: str
+    seed: int
+
+    def __post_init__(self) -> None:
+        check_labels(self.train_labels, len(self.train), "training labels")
+        check_labels(self.test_labels, len(self.test), "test labels")
+        check_several_classes(self.train_labels, "training labels")
+        check_no_class_is_new(self.train_labels, self.test_labels)
+
+    def standardised(self) -> tuple[Tensor, Tensor]:
+        """Both parts with the training columns' mean 0 and deviation 1; constant columns become 0."""
+        mean, deviation = self.train.mean(dim=0), self.train.std(dim=0)
+        scale = torch.where(deviation > 0, deviation, torch.inf)
+        return (self.train - mean) / scale, (self.test - mean) / scale
+
+    def score(self, items: Tensor, name: str, metric: str, **protocol: JSON) -> Score:
+        return mean_score(
+            items,
+            name=name,
+            metric=metric,
+            protocol={"layer": self.layer, **protocol},
+            data=self.data,
+            subject=self.subject,
+            encoder=self.encoder,
+            seed=self.seed,
+        )
+
+
+FeatureProtocol = Callable[[Split], Iterator[Score]]
+
+
+def knn_scores(split: Split) -> Iterator[Score]:
+    """Wu et al.'s weighted vote, exp(cosine/0.1), for each k that the bank allows."""
+    wanted = [k for k in NEIGHBOURS if k <= len(split.train)]
+    votes = knn_predict(split.train, split.train_labels, split.test, k=wanted, weights="exponential", temperature=0.1)
+    settings: dict[str, JSON] = {"similarity": "cosine", "weights": "exponential", "temperature": 0.1}
+    for k, predicted in votes.items():
+        yield split.score(predicted == split.test_labels, f"knn k={k}", "accuracy", k=k, **settings)
+
+
+def linear_scores(split: Split) -> Iterator[Score]:
+    """Logistic regression on standardised features, the penalty by cross-validation on the training part."""
+    train, test = split.standardised()
+    selection = select_logistic(train, split.train_labels, folds=FOLDS, seed=split.seed)
+    right = selection.classifier.predict(test) == split.test_labels
+    grid: list[JSON] = [*INVERSE_PENALTIES]
+    yield split.score(right, "linear", "accuracy", standardised=True, inverse_penalties=grid, folds=FOLDS)
+
+
+def few_label_scores(split: Split) -> Iterator[Score]:
+    """Logistic regression on standardised features, and the nearest row by cosine, from a few labels of each class."""
+    fewest = int(torch.unique(split.train_labels, return_counts=True)[1].min())
+    for count in (number for number in LABELS_PER_CLASS if number <= fewest):
+        for classifier, prefix, (train, test) in (
+            ("logistic", "", split.standardised()),
+            ("nearest", "1-NN, ", (split.train, split.test)),
+        ):
+            accuracy = few_label_accuracy(
+                train,
+                split.train_labels,
+                test,
+                split.test_labels,
+                per_class=count,
+                classifier=classifier,  # type: ignore[arg-type]
+                draws=DRAWS,
+                seed=split.seed,
+            )
+            own: dict[str, JSON] = {"inverse_penalty": 1.0} if classifier == "logistic" else {"similarity": "cosine"}
+            score = split.score(accuracy.items, f"{prefix}{count} labels a class", "accuracy", draws=DRAWS, **own)
+            yield replace(score, interval=accuracy.interval)  # over draws, the larger uncertainty
+
+
+def cluster_scores(split: Split, *, method: str, name: str) -> Iterator[Score]:
+    """Clusters of the test features, as many as there are classes; no label is used to find them."""
+    count = len(torch.unique(split.test_labels))
+    groups = cluster(split.test, count, method=method, neighbours=CLUSTER_NEIGHBOURS, seed=split.seed)  # type: ignore[arg-type]
+    settings: dict[str, JSON] = {"starts": STARTS} if method == "kmeans" else {"neighbours": CLUSTER_NEIGHBOURS}
+    hits = split.score(cluster_hits(groups, split.test_labels), name, "hungarian accuracy", clusters=count, **settings)
+    yield hits
+    for metric, measure in {"nmi": normalised_mutual_information, "ari": adjusted_rand_index}.items():
+        interval = bootstrap_interval(
+            lambda index, measure=measure: measure(contingency(groups[index], split.test_labels[index])),  # type: ignore[misc]
+            len(groups),
+            draws=500,
+            seed=split.seed,
+        )
+        value = measure(contingency(groups, split.test_labels))
+        yield replace(hits, metric=metric, value=value, interval=interval, items=())
+
+
+def retrieval_scores(split: Split) -> Iterator[Score]:
+    """Every test image asks for the others of its class."""
+    ranking = retrieve(split.test, split.test_labels, k=[k for k in (1, 5, 10) if k < len(split.test)])
+    yield split.score(ranking.average_precision, "retrieval", "map", similarity="cosine")
+    for k, recall in ranking.recall.items():
+        yield split.score(recall, "retrieval", f"recall@{k}", similarity="cosine")
+
+
+def probe_scores(split: Split, *, name: str, protocol: ProbeProtocol) -> Iterator[Score]:
+    """A minibatch protocol on the features of the evaluation view, at the paper's learning rate."""
+    result = train_probe(protocol, FeatureRows(split.train, split.train_labels), seed=split.seed)
+    right = result.classifier.predict(split.test) == split.test_labels
+    settings = {key: value for key, value in asdict(protocol).items() if key not in ("views", "margin")}
+    yield split.score(right, f"probe {name}", "accuracy", views="evaluation", **settings)
+
+
+FEATURE_PROTOCOLS: dict[str, FeatureProtocol] = {
+    "knn": knn_scores,
+    "linear": linear_scores,
+    "few-label": few_label_scores,
+    "kmeans": partial(cluster_scores, method="kmeans", name="kmeans"),
+    "spectral-clustering": partial(cluster_scores, method="spectral", name="spectral clustering"),
+    "retrieval": retrieval_scores,
+    **{f"probe-{name}": partial(probe_scores, name=name, protocol=protocol) for name, protocol in PROBES.items()},
+}

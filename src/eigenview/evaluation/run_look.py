@@ -1,0 +1,45 @@
+"""Is a run any good, without labels: its encoder and head on views of its own recipe, diagnosed and sampled."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from eigenview.data import Source
+from eigenview.diagnostics import Diagnosis
+from eigenview.errors import SettingError
+from eigenview.evaluation.observation import Observation, Observed, diagnose_observation, features_only, observe
+from eigenview.evaluation.sampling import save_sample
+from eigenview.runs import TrainedRun
+
+Where = Literal["projection", "features"]
+
+
+def diagnose_run(
+    run: TrainedRun,
+    source: Source,
+    *,
+    items: int = 5000,
+    where: Where = "projection",
+    seed: int = 0,
+    workers: int | str = "auto",
+    keeps: bool = False,
+) -> Diagnosis:
+    """Figures and a verdict for a run's encoder and head on ``items`` images of ``source``, drawn by ``seed``.
+
+    ``where``: what the loss saw (``projection``), or the features before the head. A run without a head has features
+    only. ``keeps``: store the diagnosis and a sample of these images in the run, for the report.
+    """
+    if where not in ("projection", "features"):
+        raise SettingError(f"where is projection or features; got {where!r}")
+    name = f"the checkpoint {run.checkpoint} of {run.folder}"
+    observation = observe(Observed.of_run(run), source, items=items, seed=seed, workers=workers, name=name)
+    diagnosis = _diagnosed(run, features_only(observation) if where == "features" else observation)
+    if keeps:
+        run.directory.save_diagnosis(diagnosis)
+        save_sample(run, source, observation)
+    return diagnosis
+
+
+def _diagnosed(run: TrainedRun, observation: Observation) -> Diagnosis:
+    prototypes = run.prototypes if observation.has_head else ()
+    return diagnose_observation(observation, prototypes=prototypes, progress=run.directory.metrics.progress())

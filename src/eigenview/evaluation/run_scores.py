@@ -1,0 +1,45 @@
+"""A run and what it must beat, by every protocol on any number of data sets: scores kept in the run as they come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from eigenview.batches import PROJECTION
+from eigenview.distributed import rank
+from eigenview.errors import SettingError
+from eigenview.evaluation.evaluating import PROTOCOLS, evaluate
+from eigenview.evaluation.subjects import BASELINES, Measuring, Task, subjects_of
+from eigenview.nn import POOLED
+from eigenview.runs import Score, TrainedRun
+
+
+def evaluate_run(
+    run: TrainedRun,
+    tasks: Sequence[Task],
+    *,
+    protocols: Sequence[str] = ("knn", "linear"),
+    layers: Sequence[str] = (POOLED,),
+    baselines: Sequence[str] = tuple(BASELINES),
+    supervised: TrainedRun | None = None,
+    measuring: Measuring | None = None,
+) -> Iterator[Score]:
+    """Scores of a run and its baselines on every task, kept in ``RUN/evaluation`` as soon as they are known.
+
+    ``supervised`` is a run trained on labels. The layer ``projection`` is the run's own, after its head: baselines
+    have none and are measured on the other layers that they have.
+    """
+    how = measuring or Measuring()
+    if not tasks:
+        raise SettingError("there is no data set to evaluate on; give a Task of training and test images")
+    for name in protocols:
+        PROTOCOLS.find(name)
+    subjects = subjects_of(
+        run, baselines=baselines, supervised=supervised, with_head=PROJECTION in layers, seed=how.seed
+    )
+    for subject in subjects:
+        own = subject.layers_among(layers)
+        for task in tasks if own else ():
+            for score in evaluate(subject, task, protocols=protocols, layers=own, measuring=how):
+                if rank(how.group) == 0:
+                    run.directory.save_score(score)
+                yield score

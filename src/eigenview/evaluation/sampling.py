@@ -1,0 +1,116 @@
+"""The sample of a run from an observation of it: features, projections, groups, thumbnails, a picture of its views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor
+
+from eigenview.data import LazyImage, Source, subset
+from eigenview.diagnostics import cluster_count
+from eigenview.errors import DataError
+from eigenview.evaluation.clustering import cluster
+from eigenview.evaluation.observation import Observation, nearest_prototype
+from eigenview.runs import Packed, TrainedRun, write_sample
+from eigenview.views import Cropper, Recipe, Views
+from eigenview.views.show import view_pixels
+
+FEWEST = 3  # images of a sample
+LARGEST_SIDE = 48  # pixels of a thumbnail; smaller images keep their own size
+SHEET_CELLS = 32  # thumbnails along a side of a sheet
+SHOWN_IMAGES, SHOWN_VIEWS, VIEW_SIDE = 6, 8, 96  # of the picture of the views
+LEAST_CLUSTERS, UNLABELLED_CLUSTERS = 2, 10  # where the graph suggests one cloud, so many parts of it are shown
+
+
+def save_sample(run: TrainedRun, source: Source, observation: Observation) -> Path:
+    """``RUN/sample`` for the report. Groups: as many as there are classes; without labels, what the graph suggests."""
+    if len(observation.index) < FEWEST:
+        raise DataError(f"a sample needs at least {FEWEST} images; there are {len(observation.index)}")
+    chosen = subset(source, observation.index)
+    sample: dict[str, object] = {
+        "features": observation.features.numpy(),
+        "index": observation.index,
+        "labels": observation.labels,
+        "clusters": _clusters(observation.features, observation.labels, observation.seed).numpy(),
+        "names": [chosen.image(place).name for place in range(len(chosen))],
+        "classes": None if observation.labels is None or source.classes is None else list(source.classes),
+        "source": str(source.describe()),
+        "seed": observation.seed,
+        "checkpoint": run.checkpoint,
+    }
+    if observation.has_head:
+        first, second = observation.views
+        sample |= {"first_view": first.numpy(), "second_view": second.numpy()}
+        fitting = [table for table in run.prototypes[:1] if table.shape[1] == first.shape[1]]
+        sample["prototypes"] = nearest_prototype(first, fitting[0]).numpy() if fitting else None
+    seed = run.directory.config.seed
+    return write_sample(run.folder, sample, thumbnails=_thumbnails(chosen), views=_views(chosen, run.recipe, seed))
+
+
+def _clusters(features: Tensor, labels: NDArray[np.int64] | None, seed: int) -> Tensor:
+    known = 0 if labels is None else int((np.unique(labels) >= 0).sum())
+    neighbours = min(10, len(features) - 1)
+    count = known if known > 1 else cluster_count(features, neighbours=neighbours, seed=seed).clusters
+    if count < LEAST_CLUSTERS:
+        count = UNLABELLED_CLUSTERS
+    return cluster(features, min(count, len(features) // 2 + 1), seed=seed)
+
+
+def _thumbnails(chosen: Source) -> Packed:
+    """Sides are multiples of 8, so that in a JPEG without chroma subsampling no thumbnail bleeds into the next."""
+    shorter = min(chosen.image(0).size)
+    side = min(LARGEST_SIDE, 8 * -(-shorter // 8))
+    columns = min(SHEET_CELLS, max(1, round(len(chosen) ** 0.5)))
+    rows = min(SHEET_CELLS, -(-len(chosen) // columns))
+    sheets = []
+    for start in range(0, len(chosen), columns * rows):
+        places = range(start, min(start + columns * rows, len(chosen)))
+        sheets.append(packed([square(chosen.image(place), side) for place in places], side, columns))
+    return Packed(sheets, side, columns, rows)
+
+
+def _views(chosen: Source, recipe: Recipe, seed: int) -> Packed:
+    """A row an image, the original first, then up to eight of its views, as training drew them in epoch 0."""
+    step = max(1, len(chosen) // SHOWN_IMAGES)
+    photos = [chosen.image(place) for place in range(0, len(chosen), step)][:SHOWN_IMAGES]
+    cropper = Cropper(recipe, seed=seed)
+    cuts = [cropper(photo, 0, place) for place, photo in enumerate(photos)]
+    stacked = [torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2) for crops in zip(*cuts, strict=True)]
+    batch = Views(recipe, seed=seed).finish(stacked, list(range(len(photos))), epoch=0)
+    views = view_pixels(batch, recipe)[:SHOWN_VIEWS]
+    pictures = []
+    for place, photo in enumerate(photos):
+        pictures += [square(photo, VIEW_SIDE), *(_fitted(view[place], VIEW_SIDE) for view in views)]
+    sheet = packed(pictures, VIEW_SIDE, len(views) + 1)
+    return Packed([sheet], VIEW_SIDE, len(views) + 1, len(photos))
+
+
+def square(photo: LazyImage, side: int) -> Image.Image:
+    """The central square of a photo, ``side`` pixels wide."""
+    width, height = photo.size
+    reduce = next(factor for factor in (8, 4, 2, 1) if factor == 1 or factor * side <= min(width, height))
+    pixels = photo.pixels(reduce=reduce)
+    tall, wide = pixels.shape[:2]
+    short = min(tall, wide)
+    top, left = (tall - short) // 2, (wide - short) // 2
+    return _fitted(pixels[top : top + short, left : left + short], side)
+
+
+def packed(pictures: Sequence[Image.Image], side: int, columns: int) -> Image.Image:
+    """Pictures of one size in rows of ``columns``."""
+    sheet = Image.new("RGB", (columns * side, -(-len(pictures) // columns) * side))
+    for place, picture in enumerate(pictures):
+        sheet.paste(picture, (place % columns * side, place // columns * side))
+    return sheet
+
+
+def _fitted(pixels: NDArray[np.uint8], side: int) -> Image.Image:
+    """A square array as an RGB picture; pixels stay visible when it is enlarged."""
+    picture = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")
+    smaller = picture.width > side
+    return picture.resize((side, side), Image.Resampling.LANCZOS if smaller else Image.Resampling.NEAREST)

@@ -1,0 +1,123 @@
+"""Who is measured, on what, and how: three objects instead of a dozen arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from torch import Tensor, nn
+
+from eigenview.batches import PROJECTION
+from eigenview.batches.identity import data_identity, weights_identity
+from eigenview.data import Source
+from eigenview.distributed import Group, rank
+from eigenview.evaluation.baselines import RawPixels
+from eigenview.evaluation.features import Features, extract
+from eigenview.files import JSON
+from eigenview.names import Table
+from eigenview.nn import Encoder
+from eigenview.runs import TrainedRun
+from eigenview.views import CentreView
+
+UNTRAINED, RAW_PIXELS, SUPERVISED = "untrained", "raw pixels", "supervised"
+
+
+@dataclass(frozen=True)
+class Subject:
+    """Whose features are measured, and how it sees an image. With a ``head`` it has the layer ``projection``."""
+
+    name: str
+    encoder: Encoder
+    view: CentreView
+    head: nn.Module | None = None
+
+    @cached_property
+    def identity(self) -> str:
+        """A hash of the weights."""
+        return weights_identity(self.encoder, *([] if self.head is None else [self.head]))
+
+    def layers_among(self, layers: Sequence[str]) -> list[str]:
+        """Those of the layers that this subject has."""
+        own = self.encoder.layer_names
+        return [name for name in layers if name in own or (name == PROJECTION and self.head is not None)]
+
+    @classmethod
+    def of_run(cls, run: TrainedRun, *, name: str | None = None, with_head: bool = False) -> Subject:
+        return cls(name or run.name, run.encoder, run.view, run.needed_head() if with_head else None)
+
+
+@dataclass(frozen=True)
+class Task:
+    """Labelled images to learn from and to be tested on, with the same label order, and what people call them."""
+
+    train: Source
+    test: Source
+    name: str = ""
+
+    def identity(self, train_labels: Tensor, test_labels: Tensor) -> dict[str, JSON]:
+        """Which images with which labels; ``labels`` are those of the readable images."""
+        return {
+            "train": data_identity(self.train, train_labels),
+            "test": data_identity(self.test, test_labels),
+            **({"set": self.name} if self.name else {}),
+        }
+
+
+@dataclass(frozen=True)
+class Measuring:
+    """How: where features are kept, what random choices are drawn by, which processes share the work."""
+
+    cache: Path | None = None
+    seed: int = 0
+    workers: int | str = "auto"
+    shows_progress: bool = True
+    group: Group = None
+
+    @property
+    def is_shown(self) -> bool:
+        return self.shows_progress and rank(self.group) == 0
+
+    def features(
+        self, subject: Subject, source: Source, layers: Sequence[str], *, view: CentreView | None = None
+    ) -> Features:
+        """The layers of a subject, of all images of a source."""
+        return extract(
+            subject.encoder,
+            source,
+            view=view or subject.view,
+            layers=layers,
+            head=subject.head,
+            cache=self.cache,
+            workers=self.workers,
+            title=f"features: {subject.name}" if self.shows_progress else None,
+            group=self.group,
+        )
+
+
+def untrained_subject(run: TrainedRun, seed: int) -> Subject:
+    return Subject(UNTRAINED, run.untrained(seed=seed), run.view)
+
+
+def pixel_subject(run: TrainedRun, seed: int) -> Subject:
+    return Subject(RAW_PIXELS, RawPixels(run.view.size, channels=run.channels), run.view)
+
+
+BASELINES = Table("baseline", {UNTRAINED: untrained_subject, RAW_PIXELS: pixel_subject})
+
+
+def subjects_of(
+    run: TrainedRun,
+    *,
+    baselines: Sequence[str] = tuple(BASELINES),
+    supervised: TrainedRun | None = None,
+    with_head: bool = False,
+    seed: int = 0,
+) -> list[Subject]:
+    """The run, then what it must beat: the baselines by name, and a run trained on labels."""
+    makers = [BASELINES.find(name) for name in baselines]
+    first = [Subject.of_run(run, with_head=with_head)]
+    if supervised is not None:
+        first.append(Subject.of_run(supervised, name=SUPERVISED))
+    return [*first, *(make(run, seed) for make in makers)]

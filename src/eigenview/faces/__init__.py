@@ -1,0 +1,19 @@
+"""What a Python user holds: a run and embeddings, with the verbs of the command line as methods."""
+
+from __future__ import annotations
+
+from eigenview.faces.embeddings import Embeddings, open_embeddings
+from eigenview.faces.lists import create_encoder, list_encoders, list_methods, list_views
+from eigenview.faces.run import Run, open_run, train
+
+__all__ = [
+    "Embeddings",
+    "Run",
+    "create_encoder",
+    "list_encoders",
+    "list_methods",
+    "list_views",
+    "open_embeddings",
+    "open_run",
+    "train",
+]

@@ -1,0 +1,81 @@
+"""Embeddings as Python users hold them: vectors with names and labels, and what they are good for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from eigenview.diagnostics import Diagnosis, diagnose
+from eigenview.report.structure import first_projection
+from eigenview.runs import TrainedRun
+from eigenview.search import About, Answer, DuplicateSets, contact_sheet, duplicates, neighbours, save_embeddings
+from eigenview.search import Embeddings as Stored
+from eigenview.search import open_embeddings as open_stored
+
+Query = int | str | Path
+
+
+class Embeddings:
+    """What an encoder says about a source. ``array`` (n, d), a name and perhaps a label for each row."""
+
+    def __init__(self, stored: Stored, *, run: TrainedRun | None = None) -> None:
+        self.stored, self._run = stored, run
+
+    def __repr__(self) -> str:
+        return f"Embeddings({len(self)} x {self.stored.width} in {str(self.stored.place)!r})"
+
+    def __len__(self) -> int:
+        return len(self.stored)
+
+    @property
+    def array(self) -> npt.NDArray[np.float32]:
+        """(n, d) float32."""
+        rows: npt.NDArray[np.float32] = self.stored.vectors.numpy()
+        return rows
+
+    @property
+    def names(self) -> list[str]:
+        """(n,) the path of each image, or what else it is called."""
+        return list(self.stored.paths)
+
+    @property
+    def labels(self) -> npt.NDArray[np.int64] | None:
+        """(n,), −1 for none; None when no item has one."""
+        return None if self.stored.labels is None else self.stored.labels.numpy()
+
+    @property
+    def about(self) -> About | None:
+        """What made them; None for a file from elsewhere."""
+        return self.stored.about
+
+    def neighbours(self, query: Query | Sequence[Query], *, k: int = 10) -> tuple[Answer, ...]:
+        """The nearest images to pictures (by file) or items (by number)."""
+        return neighbours(self.stored, query, k=k, run=self._run)
+
+    def contact_sheet(self, answers: Answer | Sequence[Answer], out: str | Path) -> Path:
+        """A picture of the answers of :meth:`neighbours`."""
+        return contact_sheet(answers, self.stored, out)
+
+    def duplicates(self) -> DuplicateSets:
+        """Near-identical images, as sets."""
+        return duplicates(self.stored)
+
+    def diagnose(self) -> Diagnosis:
+        """Figures and a verdict, without labels."""
+        return diagnose(self.stored.vectors)
+
+    def map(self, *, seed: int = 0) -> npt.NDArray[np.float64]:
+        """(n, 2) places for a picture: UMAP if installed, otherwise t-SNE, or a spectral map of many rows."""
+        return first_projection(self.stored.vectors, seed=seed).places
+
+    def save(self, out: str | Path) -> Path:
+        """Into a .parquet or .npy file."""
+        return save_embeddings(self.stored, out)
+
+
+def open_embeddings(path: str | Path, *, run: TrainedRun | None = None) -> Embeddings:
+    """Embeddings in a .parquet or .npy file, or those of a run directory."""
+    return Embeddings(open_stored(path), run=run)

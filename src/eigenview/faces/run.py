@@ -1,0 +1,151 @@
+"""A run as Python users hold it: what training left, with the verbs of the command line as methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from eigenview.data import Source, open_images
+from eigenview.diagnostics import Diagnosis
+from eigenview.evaluation import BASELINES, Measuring, diagnose_run, evaluate_run, open_task
+from eigenview.export import Exported, Format, export
+from eigenview.faces.embeddings import Embeddings, open_embeddings
+from eigenview.names import named_code
+from eigenview.report import write_report
+from eigenview.runs import LAST, RunDirectory, Score, TrainConfig, TrainedRun
+from eigenview.runs import open_run as open_trained
+from eigenview.search import embed
+from eigenview.training import Listener
+from eigenview.training import train as train_config
+from eigenview.training.start import prepare
+
+AnyImages = str | Path | Source
+
+
+class Run:
+    """A run directory. Every method is the verb of that name; ``checkpoint`` is what they use of the run."""
+
+    def __init__(self, folder: str | Path, *, checkpoint: str = LAST, encoder: nn.Module | str | None = None) -> None:
+        self.directory = RunDirectory.existing(folder)
+        self.checkpoint, self._encoder = checkpoint, encoder
+        self._opened: TrainedRun | None = None
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.folder)!r})"
+
+    @property
+    def folder(self) -> Path:
+        return self.directory.folder
+
+    @property
+    def config(self) -> TrainConfig:
+        return self.directory.config
+
+    @property
+    def metrics(self) -> Sequence[Mapping[str, Any]]:
+        """The lines of ``metrics.jsonl``."""
+        return self.directory.metrics.lines
+
+    @property
+    def scores(self) -> list[Score]:
+        """What was measured so far."""
+        return self.directory.scores()
+
+    @property
+    def trained(self) -> TrainedRun:
+        """The encoder with its weights, its view, head and prototypes."""
+        if self._opened is None:
+            name = self._encoder if isinstance(self._encoder, str) else None
+            module = None if isinstance(self._encoder, str) else self._encoder
+            with named_code(name):
+                self._opened = open_trained(self.directory, checkpoint=self.checkpoint, encoder=module)
+        return self._opened
+
+    def _source(self, source: AnyImages | None) -> Source:
+        """The images given, or those of its training; an address in the run's settings is not fetched."""
+        if source is not None:
+            return open_images(source, needs_index=True)
+        return open_images(self.config.source, needs_index=True)
+
+    def evaluate(
+        self,
+        source: AnyImages,
+        test: AnyImages | None = None,
+        *,
+        protocols: Sequence[str] = ("knn", "linear"),
+        layers: Sequence[str] = ("pooled",),
+        baselines: Sequence[str] = tuple(BASELINES),
+        cache: str | Path | None = None,
+        seed: int = 0,
+    ) -> list[Score]:
+        """Scores on labelled images, next to baselines, kept in the run. Without ``test``, a fifth is kept back."""
+        task = open_task(source, test, seed=seed)
+        how = Measuring(cache=None if cache is None else Path(cache), seed=seed)
+        return list(
+            evaluate_run(self.trained, [task], protocols=protocols, layers=layers, baselines=baselines, measuring=how)
+        )
+
+    def diagnose(self, source: AnyImages | None = None, *, items: int = 5000, seed: int = 0) -> Diagnosis:
+        """Figures and a verdict, no labels needed, on the images of its training unless others are given; kept."""
+        return diagnose_run(self.trained, self._source(source), items=items, seed=seed, keeps=True)
+
+    def report(self, out: str | Path | None = None) -> Path:
+        """One web page about the run."""
+        return write_report([self.folder], out)
+
+    def export(self, to: Format = "safetensors", out: str | Path | None = None) -> Exported:
+        """The encoder for others to load."""
+        return export(self.trained, to, out)
+
+    def embed(
+        self, source: str | Path | Source | None = None, out: str | Path | None = None, *, layer: str = "pooled"
+    ) -> Embeddings:
+        """A vector for every image, of its training unless others are given; ``out`` is ``RUN/embeddings.parquet``."""
+        images = source if source is not None else self._source(None)
+        return open_embeddings(embed(self.trained, images, out, layer=layer).path, run=self.trained)
+
+
+def open_run(folder: str | Path, *, checkpoint: str = LAST, encoder: nn.Module | str | None = None) -> Run:
+    """The run in ``folder``. ``encoder``: a module like the one it trained, or the name of the user's own code."""
+    return Run(folder, checkpoint=checkpoint, encoder=encoder)
+
+
+def train(
+    source: str | Path | TrainConfig,
+    *,
+    out: str | Path | None = None,
+    method: str | None = None,
+    encoder: str | Mapping[str, Any] | nn.Module | None = None,
+    views: str | Mapping[str, Any] | None = None,
+    resume: bool = False,
+    listeners: Sequence[Listener] = (),
+    **settings: Any,
+) -> Run:
+    """Learn a representation from images; what is not given is chosen for them and this machine, with reasons.
+
+    ``source`` is a folder, a table, shards, a named set, or a whole ``TrainConfig``. ``settings`` are those of a run:
+    ``minutes=10`` or ``epochs=…``, ``batch_size``, ``optimizer={"learning_rate": 0.01}``, ``method_settings={…}``.
+    A method, encoder or source of your own is named ``module:attribute``; an encoder may also be a module.
+    """
+    module = encoder if isinstance(encoder, nn.Module) else None
+    if isinstance(source, TrainConfig):
+        with named_code(source.method, source.encoder.name, source.source):
+            directory = train_config(source, encoder=module, resume=resume, listeners=listeners)
+            return Run(directory.folder, encoder=module or source.encoder.name)
+    given = {**settings, "source": str(source)}
+    named = {"out": None if out is None else str(out), "method": method}
+    given |= {name: value for name, value in named.items() if value is not None}
+    for name, value in (("encoder", None if module is not None else encoder), ("views", views)):
+        if value is not None:
+            short = {"encoder": "name", "views": "preset"}[name]
+            given[name] = {short: value} if isinstance(value, str) else value
+    chosen = given.get("encoder", {}).get("name")
+    with named_code(method, chosen, str(source)):
+        prepared = prepare(given, resume=resume)
+        directory = train_config(
+            prepared.config, source=prepared.source, encoder=module, resume=resume, listeners=listeners
+        )
+    return Run(directory.folder, encoder=module or chosen)

@@ -1,0 +1,42 @@
+"""Settings as models: strict, typed, JSON both ways; what is wrong with them is said in one line.
+
+The comment at the end of a setting's line is its explanation, shown by the command line and in the docs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from eigenview.errors import SettingError
+from eigenview.names import did_you_mean
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """Settings that refuse unknown names and never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def read_settings(kind: type[Model], given: Mapping[str, Any], *, known: Iterable[str] = ()) -> Model:
+    """The settings in ``given``; a mistake names the setting, what arrived and, if ``known``, what was meant."""
+    try:
+        return kind(**given)
+    except ValidationError as error:
+        raise SettingError(first_problem(error, [*kind.model_fields, *known])) from None
+
+
+def first_problem(error: ValidationError, known: Iterable[str]) -> str:
+    """What pydantic says of the first mistake, in our words."""
+    problem = error.errors()[0]
+    place = ".".join(str(step) for step in problem["loc"]) or "settings"
+    if problem["type"] == "extra_forbidden":
+        return f"no setting is called {place}{did_you_mean(str(problem['loc'][-1]), known)}"
+    if problem["type"] == "missing":
+        return f"the setting {place} is missing"
+    message = problem["msg"].removeprefix("Value error, ")
+    return message if problem["type"] == "value_error" else f"{place}: {message}; got {problem['input']!r}"

@@ -1,0 +1,78 @@
+"""From what a user gave to a run that can begin: settings completed, the place free, the images open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from eigenview.batches import AnySource
+from eigenview.data import open_images
+from eigenview.errors import SettingError
+from eigenview.methods import find_method
+from eigenview.nn import ENCODERS
+from eigenview.runs import UNREADABLE, RunDirectory, TrainConfig, merge_settings, read_config
+from eigenview.training.choices import Choice, choose
+from eigenview.views import PRESETS
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """``choices`` are the settings that nobody gave, with their reasons; empty for a run that goes on."""
+
+    config: TrainConfig
+    source: AnySource
+    choices: tuple[Choice, ...]
+
+
+def prepare(given: Mapping[str, Any], *, resume: bool = False) -> Prepared:
+    """The settings in ``given``, completed for these images and this machine, or by those of the run to go on with.
+
+    Names that do not exist and a place that is taken are refused before any image is opened.
+    """
+    if resume:
+        config = _stored(given)
+        return Prepared(config, open_images(config.source, log=config.out / UNREADABLE), ())
+    if "source" not in given:
+        raise SettingError("the images to learn from are missing: give a folder, say")
+    _check_names(given)
+    out = Path(given.get("out") or new_run_folder(str(given["source"]), str(given.get("method", "simclr"))))
+    RunDirectory(out).check_free(resume=False)
+    source = open_images(str(given["source"]))
+    chosen = choose(source, {**given, "out": str(out)})
+    return Prepared(chosen.config, source, chosen.choices)
+
+
+def _stored(given: Mapping[str, Any]) -> TrainConfig:
+    """The settings of the run to go on with, and what is new."""
+    if "out" not in given:
+        raise SettingError("to go on, a run must be named: out, the run directory")
+    directory = RunDirectory(given["out"])
+    directory.check_free(resume=True)
+    before = {name: value for name, value in directory.config.model_dump(mode="json").items() if value is not None}
+    return read_config(merge_settings(before, given))
+
+
+def _check_names(given: Mapping[str, Any]) -> None:
+    find_method(str(given.get("method", "simclr")))
+    encoder = given.get("encoder")
+    name = encoder.get("name") if isinstance(encoder, Mapping) else None
+    if name is not None and ":" not in str(name):
+        ENCODERS.find(str(name))
+    views = given.get("views")
+    preset = views.get("preset", "auto") if isinstance(views, Mapping) else "auto"
+    if preset != "auto":
+        PRESETS.find(str(preset))
+
+
+def new_run_folder(source: str, method: str) -> Path:
+    """``runs/SOURCE-METHOD``, numbered where that is taken."""
+    place = source.partition("?")[0].rstrip("/\\")
+    words = [re.sub(r"[^\w.-]+", "-", word).strip("-") for word in (Path(place).stem, method)]
+    stem = "-".join(word or "run" for word in words)
+    folder, number = Path("runs") / stem, 2
+    while folder.exists():
+        folder, number = Path("runs") / f"{stem}-{number}", number + 1
+    return folder
