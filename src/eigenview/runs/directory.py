@@ -1,0 +1,192 @@
+"""A run directory, and the only way to read or write one.
+
+``config.json`` (settings), ``data.json``, ``environment.json``, ``method.json`` (what of the method can be judged),
+``metrics.jsonl``, ``checkpoints/``, ``evaluation/*.json`` (scores), ``diagnosis.json``, ``sample/``, ``report.html``.
+Each is written whole or not at all. A directory that came from elsewhere is data: no link out of it is followed.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from eigenview.diagnostics import Diagnosis
+from eigenview.errors import DataError, SettingError
+from eigenview.files import inside, read_json, read_object, write_json, write_text
+from eigenview.methods import MethodParts
+from eigenview.names import printable
+from eigenview.runs.checkpoints import Checkpoints
+from eigenview.runs.config import TrainConfig, load_config, save_config
+from eigenview.runs.facts import DataFacts, EnvironmentFacts
+from eigenview.runs.lock import RunLock
+from eigenview.runs.metrics import Metrics, MetricsFile
+from eigenview.runs.sample import Sample, read_sample
+from eigenview.runs.scores import Score, ScoreFolder
+
+CONFIG, DATA, ENVIRONMENT, METHOD, METRICS = (
+    "config.json",
+    "data.json",
+    "environment.json",
+    "method.json",
+    "metrics.jsonl",
+)
+DIAGNOSIS, UNREADABLE = "diagnosis.json", "unreadable.jsonl"
+FREE = {  # settings that may differ when a run goes on
+    *("epochs", "steps", "minutes", "out", "workers", "log_every", "checkpoint_every", "keep_every", "knn_every"),
+    *("best_by", "tensorboard", "device"),
+}
+
+Facts = TypeVar("Facts", bound=BaseModel)
+
+
+def is_run(path: str | Path) -> bool:
+    """Whether a folder holds a run: it has a ``config.json``."""
+    return (Path(path) / CONFIG).is_file()
+
+
+class RunDirectory:
+    """The files of one run. Nothing is read before it is asked for."""
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        self.metrics_file = MetricsFile(self.folder / METRICS)
+        self.score_folder = ScoreFolder(self.folder / "evaluation")
+
+    @classmethod
+    def existing(cls, folder: str | Path) -> RunDirectory:
+        """The run in ``folder``; what is no run directory is refused."""
+        if not is_run(folder):
+            missing = "there is no such folder" if not Path(folder).exists() else f"it has no {CONFIG}"
+            raise DataError(f"{printable(Path(folder))} is no run directory ({missing}); is the path right?")
+        return cls(folder)
+
+    @property
+    def name(self) -> str:
+        return self.folder.resolve().name
+
+    @cached_property
+    def config(self) -> TrainConfig:
+        try:
+            return load_config(self._file(CONFIG))
+        except SettingError as error:
+            raise SettingError(f"{printable(self.folder / CONFIG)}: {error}") from None
+
+    @cached_property
+    def data(self) -> DataFacts:
+        return self._facts(DataFacts, DATA)
+
+    @cached_property
+    def environment(self) -> EnvironmentFacts:
+        """Empty where the run did not say."""
+        is_there = (self.folder / ENVIRONMENT).is_file()
+        return self._facts(EnvironmentFacts, ENVIRONMENT) if is_there else EnvironmentFacts()
+
+    @cached_property
+    def method_parts(self) -> MethodParts:
+        """What the method said can be judged of it; of a run before that was written, what every method then had."""
+        if not (self.folder / METHOD).is_file():
+            return MethodParts.of_settings(self.config.method_settings)
+        return MethodParts.from_json(read_json(self._file(METHOD)), place=printable(self.folder / METHOD))
+
+    def _facts(self, kind: type[Facts], name: str) -> Facts:
+        content = read_object(self._file(name))
+        try:
+            return kind(**content)
+        except ValidationError as error:
+            problem = error.errors()[0]
+            place = ".".join(str(step) for step in problem["loc"])
+            raise DataError(f"{printable(self.folder / name)}: {place}: {problem['msg']}; is it a run's?") from None
+
+    def _file(self, name: str) -> Path:
+        return inside(self.folder, name)
+
+    @property
+    def metrics(self) -> Metrics:
+        self._file(METRICS)
+        return self.metrics_file.read()
+
+    def scores(self) -> list[Score]:
+        self._file("evaluation")
+        return self.score_folder.load()
+
+    def save_score(self, score: Score) -> Path:
+        return self.score_folder.save(score)
+
+    def diagnosis(self) -> Diagnosis | None:
+        """None where none was written."""
+        if not (self.folder / DIAGNOSIS).is_file():
+            return None
+        place = self._file(DIAGNOSIS)
+        try:
+            return Diagnosis.from_json(place.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise DataError(f"{printable(place)} cannot be read ({error!s:.120}); diagnose the run again") from None
+
+    def save_diagnosis(self, diagnosis: Diagnosis) -> Path:
+        return write_text(self.folder / DIAGNOSIS, diagnosis.to_json() + "\n")
+
+    def sample(self) -> Sample | None:
+        """None where none was written."""
+        return read_sample(self.folder)
+
+    def make(self) -> None:
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise SettingError(
+                f"cannot write to the run directory {printable(self.folder)}: {error.strerror or error}"
+            ) from None
+
+    def lock(self) -> RunLock:
+        """To be held by whoever writes the run."""
+        return RunLock(self.folder)
+
+    def check_free(self, *, resume: bool) -> None:
+        """Refuse a place that holds a run, before anything is computed; to ``resume``, one that holds none."""
+        if resume and not is_run(self.folder):
+            raise SettingError(f"no run to go on with in {printable(self.folder)}; is the path right?")
+        names = self.checkpoints.names()
+        if resume and not names and self.metrics.lines:
+            raise SettingError(
+                f"{printable(self.folder)} has metrics but no checkpoint to go on from: were they deleted? "
+                "Begin anew in another out, or remove the folder"
+            )
+        if not resume and is_run(self.folder) and names:
+            raise SettingError(
+                f"{printable(self.folder)} holds a run already: go on with it (eigenview train --resume --out "
+                f"{printable(self.folder)}), or choose another --out"
+            )
+
+    def prepare(
+        self,
+        config: TrainConfig,
+        data: DataFacts,
+        environment: EnvironmentFacts,
+        method: MethodParts,
+        *,
+        resume: bool,
+    ) -> None:
+        """Check that what the folder holds is this very run, then write what it says about itself."""
+        self.make()
+        if is_run(self.folder):
+            self._check_same(config, resume=resume)
+        save_config(self.folder / CONFIG, config)
+        write_json(self.folder / DATA, data.model_dump(mode="json"), indent=2)
+        write_json(self.folder / ENVIRONMENT, environment.model_dump(mode="json"), indent=2)
+        write_json(self.folder / METHOD, TypeAdapter(MethodParts).dump_python(method, mode="json"), indent=2)
+        for cached in ("config", "data", "environment", "method_parts"):
+            self.__dict__.pop(cached, None)
+
+    def _check_same(self, config: TrainConfig, *, resume: bool) -> None:
+        before, now = self.config.model_dump(mode="json"), config.model_dump(mode="json")
+        changed = sorted(name for name in now if name not in FREE and before[name] != now[name])
+        if changed:
+            raise SettingError(
+                f"{printable(self.folder)} holds a run with another {', '.join(changed)}: "
+                "choose another out, or the same settings"
+            )
+        self.check_free(resume=resume)

@@ -1,0 +1,96 @@
+"""What a run says about its data, its machine and its method, so that everything after training needs nothing else."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from typing import Any
+
+import torch
+from pydantic import BaseModel, ConfigDict, Field
+
+from eigenview.data import Source, StreamSource
+from eigenview.views import CentreView, Recipe, centre_view, recipe_from_json, recipe_to_json
+from eigenview.views.settings import Shape
+
+
+class Stored(BaseModel):
+    """What is stored is read leniently: fields of other versions are passed over."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class ImageFacts(Stored):
+    height: int = Field(ge=1)
+    width: int = Field(ge=1)
+    channels: int = Field(ge=1)
+
+
+class SourceFacts(Stored):
+    """``SourceInfo`` as it was when the run began."""
+
+    kind: str = ""
+    place: str = ""
+    count: int | None = None
+    classes: tuple[str, ...] | None = None
+    is_labelled: bool = False
+
+
+class DataFacts(Stored):
+    """``data.json``: the source, the shape of its first image, the resolved views."""
+
+    source: SourceFacts = SourceFacts()
+    image: ImageFacts
+    recipe: dict[str, Any]  # recipe_to_json
+    fingerprint: str | None = None  # of the source, to tell whether it changed
+
+    @property
+    def views(self) -> Recipe:
+        return recipe_from_json(self.recipe)
+
+    @property
+    def view(self) -> CentreView:
+        """The evaluation view that fits how the run was trained."""
+        return centre_view(self.views)
+
+
+class EnvironmentFacts(Stored):
+    """``environment.json``: versions and machine."""
+
+    eigenview: str = ""
+    torch: str = ""
+    python: str = ""
+    platform: str = ""
+    device: str = ""
+    processes: int = 1
+    threads: int | None = None
+    cores: int | None = None
+
+
+def data_facts(source: Source | StreamSource, recipe: Recipe, shape: Shape, fingerprint: str | None) -> DataFacts:
+    info = source.describe()
+    height, width, channels = shape
+    return DataFacts(
+        source=SourceFacts(
+            kind=info.kind, place=info.place, count=info.count, classes=info.classes, is_labelled=info.is_labelled
+        ),
+        image=ImageFacts(height=height, width=width, channels=channels),
+        recipe=recipe_to_json(recipe),
+        fingerprint=fingerprint,
+    )
+
+
+def environment_facts(device: torch.device, processes: int) -> EnvironmentFacts:
+    from eigenview import __version__
+
+    return EnvironmentFacts(
+        eigenview=__version__,
+        torch=torch.__version__,
+        python=sys.version.split()[0],
+        platform=platform.platform(),
+        device=torch.cuda.get_device_name(device) if device.type == "cuda" else str(device),
+        processes=processes,
+        threads=torch.get_num_threads(),
+        cores=os.cpu_count(),
+    )

@@ -1,0 +1,112 @@
+"""``metrics.jsonl``: a line for every look at a run; the only reader and writer."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from eigenview.diagnostics.progress import RunProgress
+from eigenview.errors import DataError
+from eigenview.files import JSON, write_text
+from eigenview.names import printable
+
+LARGEST_LINE = 1 << 20  # bytes
+
+Line = Mapping[str, JSON]
+
+
+def number(value: object) -> float | None:
+    """A finite number, or None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        return None
+    return float(value)
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """The lines of a run, in order: looks at a step (``loss``, …) and back at an epoch (``epoch_loss``, …)."""
+
+    lines: Sequence[Line]
+
+    @property
+    def looks(self) -> list[Line]:
+        """The lines that look at a step, a last one with a loss that is not finite among them."""
+        return [line for line in self.lines if "loss" in line or ("alarms" in line and "epoch_loss" not in line)]
+
+    @property
+    def last(self) -> Line:
+        """The last line that has a finite loss; empty for a run that wrote none."""
+        return next((line for line in reversed(self.lines) if number(line.get("loss")) is not None), {})
+
+    @property
+    def has_diverged(self) -> bool:
+        """Whether what came after the last finite loss was not finite."""
+        return bool(self.looks) and number(self.looks[-1].get("loss")) is None
+
+    @property
+    def alarms(self) -> list[tuple[float | None, str]]:
+        """(step, message) of everything the watchdog said."""
+        listed = []
+        for line in self.lines:
+            messages = line.get("alarms")
+            if isinstance(messages, list):
+                listed += [(number(line.get("step")), str(message)) for message in messages]
+        return listed
+
+    def progress(self) -> RunProgress:
+        """How far the run came, for its diagnosis."""
+        steps, epochs = (max((pair[1] for pair in self.series(name)), default=None) for name in ("step", "epoch"))
+        return RunProgress(
+            loss=number(self.last.get("loss")),
+            chance=number(self.last.get("chance")),
+            has_diverged=self.has_diverged,
+            steps=None if steps is None else int(steps),
+            epochs=epochs,
+        )
+
+    def series(self, name: str) -> list[tuple[float, float]]:
+        """(step, value) of one figure; lines without it are left out."""
+        pairs = [(number(line.get("step")), number(line.get(name))) for line in self.lines]
+        return [(step, value) for step, value in pairs if step is not None and value is not None]
+
+
+class MetricsFile:
+    """Reads leniently (a line that a crash cut short, or that is damaged, is left out), writes line by line."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> Metrics:
+        try:
+            text = self.path.read_bytes().decode("utf-8", "replace") if self.path.is_file() else ""
+        except OSError as error:
+            raise DataError(f"cannot read {printable(self.path)}: {error.strerror or error}") from None
+        lines = [_parsed(line) for line in text.splitlines()]
+        return Metrics([line for line in lines if line is not None])
+
+    def append(self, line: Line) -> None:
+        try:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(line) + "\n")
+        except OSError as error:
+            raise DataError(
+                f"cannot write {printable(self.path)}: {error.strerror or error}; make room, then go on with --resume"
+            ) from None
+
+    def cut(self, step: int) -> None:
+        """Forget lines beyond ``step``: a resumed run writes them again."""
+        kept = [line for line in self.read().lines if (number(line.get("step")) or 0) <= step]
+        write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def _parsed(text: str) -> Line | None:
+    if len(text) > LARGEST_LINE:
+        return None
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    return content if isinstance(content, dict) else None

@@ -1,0 +1,132 @@
+"""A sample of images as a run sees them, stored for the report: features, projections of two views, thumbnails."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from eigenview.errors import DataError
+from eigenview.files import JSON, atomic_folder, inside, read_object, restore_folder, write_json
+from eigenview.names import printable
+
+FOLDER, SUMMARY, FORMAT = "sample", "sample.json", 1
+ARRAYS = ("features", "first_view", "second_view", "index", "labels", "clusters", "prototypes")
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Sheets:
+    """Square pictures of one size, packed row by row into files."""
+
+    files: tuple[Path, ...]
+    side: int  # pixels of a picture
+    columns: int  # pictures in a row of a sheet
+    rows: int  # rows of a full sheet
+
+
+@dataclass(frozen=True)
+class Sample:
+    """n items, in the source's order. None: the run or the source has no such thing."""
+
+    features: Floats  # (n, d), before the head
+    first_view: Floats | None  # (n, p), the head's output for one augmented view
+    second_view: Floats | None  # (n, p), for another
+    index: Ints  # (n,), which item of the source
+    names: tuple[str, ...]
+    labels: Ints | None  # (n,), −1 where an item has none
+    classes: tuple[str, ...] | None
+    clusters: Ints  # (n,), groups found without labels
+    prototypes: Ints | None  # (n,), the most similar of the run's own prototypes
+    thumbnails: Sheets
+    views: Sheets | None  # one sheet: a row an image, the original first, then its views
+    source: str
+    seed: int
+    checkpoint: str
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Pictures of one size for :class:`Sheets`: ``sheets`` hold ``columns`` × ``rows`` of them each."""
+
+    sheets: Sequence[Image.Image]
+    side: int
+    columns: int
+    rows: int
+
+
+def write_sample(run: Path, sample: Mapping[str, object], *, thumbnails: Packed, views: Packed | None) -> Path:
+    """``RUN/sample``, whole or not there. ``sample`` holds the fields of :class:`Sample` but the sheets."""
+    place = run / FOLDER
+    with atomic_folder(place) as folder:
+        for name in ARRAYS:
+            if sample.get(name) is not None:
+                np.save(folder / f"{name}.npy", np.asarray(sample[name]))
+        summary = {name: value for name, value in sample.items() if name not in ARRAYS}
+        summary["thumbnails"] = _written(thumbnails, folder, "thumbnails-{}.jpg", quality=85, subsampling=0)
+        summary["views"] = None if views is None else _written(views, folder, "views-{}.png", optimize=True)
+        write_json(folder / SUMMARY, {"format": FORMAT, **summary})
+    return place
+
+
+def _written(packed: Packed, folder: Path, pattern: str, **options: Any) -> dict[str, JSON]:
+    names: list[JSON] = []
+    for place, sheet in enumerate(packed.sheets):
+        sheet.save(folder / pattern.format(place), **options)
+        names.append(pattern.format(place))
+    return {"files": names, "side": packed.side, "columns": packed.columns, "rows": packed.rows}
+
+
+def read_sample(run: Path) -> Sample | None:
+    """The sample of a run, or None where none was written; a damaged one is refused."""
+    place = restore_folder(run / FOLDER)
+    if not (place / SUMMARY).is_file():
+        return None
+    place = inside(run, place.name)
+    try:
+        summary = read_object(inside(place, SUMMARY))
+        arrays = {name: _array(inside(place, f"{name}.npy")) for name in ARRAYS}
+        names, classes = summary["names"], summary["classes"]
+        if not isinstance(names, list) or not isinstance(classes, list | None):
+            raise ValueError("its names are no list")
+        lengths = {len(names), *(len(values) for values in arrays.values() if values is not None)}
+        if len(lengths) != 1 or arrays["features"] is None or arrays["clusters"] is None or arrays["index"] is None:
+            raise ValueError(f"its parts have {sorted(lengths)} rows")
+        return Sample(
+            **arrays,  # type: ignore[arg-type]
+            names=tuple(map(str, names)),
+            classes=None if classes is None else tuple(map(str, classes)),
+            thumbnails=_sheets(place, summary["thumbnails"]),
+            views=None if summary["views"] is None else _sheets(place, summary["views"]),
+            source=str(summary["source"]),
+            seed=int(str(summary["seed"])),
+            checkpoint=str(summary["checkpoint"]),
+        )
+    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+        raise DataError(
+            f"the sample in {printable(place)} cannot be read: {error}; eigenview diagnose RUN writes it anew"
+        ) from None
+
+
+def _array(file: Path) -> NDArray[np.generic] | None:
+    if not file.exists():
+        return None
+    values: NDArray[np.generic] = np.load(file, mmap_mode="r", allow_pickle=False)  # declares no more than the file has
+    return np.array(values)
+
+
+def _sheets(place: Path, stored: JSON) -> Sheets:
+    if not isinstance(stored, dict) or not isinstance(stored["files"], list):
+        raise ValueError("its pictures are not listed")
+    files = tuple(inside(place, Path(str(name)).name) for name in stored["files"])
+    side, columns, rows = (int(str(stored[name])) for name in ("side", "columns", "rows"))
+    if min(side, columns, rows) < 1:
+        raise ValueError(f"its pictures are {side} pixels wide, {columns} x {rows} on a sheet")
+    return Sheets(files, side, columns, rows)

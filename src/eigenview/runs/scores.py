@@ -1,0 +1,92 @@
+"""Scores with their intervals, protocol and data, kept as JSON in a run."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from eigenview.batches.identity import settings_identity
+from eigenview.errors import DataError
+from eigenview.files import JSON, inside, read_object, write_json
+from eigenview.names import printable
+
+FORMAT = 1  # of a score's file
+
+
+@dataclass(frozen=True)
+class Score:
+    """One figure and all that it depends on. ``interval`` is at 95 %."""
+
+    __pydantic_config__ = ConfigDict(extra="ignore")
+
+    name: str  # what was measured, such as "knn k=20"
+    metric: str  # accuracy, map, nmi, mse, …
+    value: float
+    interval: tuple[float, float]
+    protocol: dict[str, JSON]  # everything that decides how it is measured; not the encoder, not the data
+    data: dict[str, JSON]  # identity of what it was fitted to and measured on; "set" is what people call it
+    subject: str  # whose features: a run's name, "raw pixels", "untrained"
+    encoder: str = ""  # hash of the weights
+    seed: int = 0
+    higher_is_better: bool = True
+    items: tuple[float, ...] = ()  # one a test item, in order; empty where the figure is no mean over items
+
+    @property
+    def protocol_hash(self) -> str:
+        return settings_identity({"name": self.name, "metric": self.metric, **self.protocol})
+
+    @property
+    def data_hash(self) -> str:
+        return settings_identity({name: value for name, value in self.data.items() if name != "set"})
+
+    @property
+    def data_name(self) -> str:
+        """What the data set is called; empty where nobody said."""
+        return str(self.data.get("set") or "")
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return f"{self.subject}: {self.name} {self.metric} {self.value:.4f} [{low:.4f}, {high:.4f}]"
+
+
+class ScoreFolder:
+    """``RUN/evaluation``: a file a score, ``SUBJECT-NAME-METRIC-HASH.json``."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def save(self, score: Score) -> Path:
+        """Whole or not at all, over one of the same measurement."""
+        words = re.sub(r"[^a-z0-9.=]+", "-", f"{score.subject} {score.name} {score.metric}".lower()).strip("-")[:150]
+        digest = settings_identity({"protocol": score.protocol_hash, "data": score.data_hash})[:8]
+        content = {
+            "format": FORMAT,
+            **asdict(score),
+            "protocol_hash": score.protocol_hash,
+            "data_hash": score.data_hash,
+        }
+        return write_json(self.folder / f"{words}-{digest}.json", content)
+
+    def load(self) -> list[Score]:
+        """All scores, in the order of their file names. A file whose hash does not fit its content is refused."""
+        if not self.folder.is_dir():
+            return []
+        return [_read(inside(self.folder, file.name)) for file in sorted(self.folder.glob("[!.]*.json"))]
+
+
+def _read(file: Path) -> Score:
+    content = read_object(file)
+    try:
+        score = TypeAdapter(Score).validate_python(content)
+    except ValidationError as error:
+        problem = error.errors()[0]
+        place = ".".join(str(step) for step in problem["loc"]) or "all of it"
+        raise DataError(
+            f"{printable(file)} is not a score: {place}: {problem['msg']}; delete it and evaluate again"
+        ) from None
+    if (score.protocol_hash, score.data_hash) != (content.get("protocol_hash"), content.get("data_hash")):
+        raise DataError(f"{printable(file)} was changed by hand: its hashes do not fit; delete it and evaluate again")
+    return score
