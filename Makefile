@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+# One worker a core with one thread each; which tests stay together is told in tests/conftest.py.
+SPREAD := -n auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 export PYTHONUNBUFFERED = 1
 
 .PHONY: help setup demo test test-slow check bench clean
@@ -37,10 +39,10 @@ check: $(READY)
 
 test: check
 	@echo "[test] the whole suite, without the slow tests"
-	@OMP_NUM_THREADS=1 $(BIN)/pytest --durations=10  # small tensors: threads would only wait for each other
+	@OMP_NUM_THREADS=1 $(BIN)/pytest $(SPREAD) --durations=10
 
 test-slow: $(READY)
-	@$(BIN)/pytest -m slow --durations=10
+	@OMP_NUM_THREADS=1 $(BIN)/pytest -m slow $(SPREAD) --durations=10
 
 PEERS := .venv-peers
 

@@ -1,4 +1,7 @@
-"""Real gloo processes for tests: run a function on W ranks and collect what each returns."""
+"""Real processes for tests: a function on W gloo ranks with what each returns, or one process to be killed.
+
+Each is forked from one server that has imported torch and Eigenview: an import costs seconds, a fork nothing.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import queue as queues
 import socket
 import sys
+import time
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -14,17 +18,63 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
+PRELOADED = ["torch.distributed", "sklearn.datasets", "eigenview.training", "eigenview.evaluation"]
+
+
+def forking() -> Any:
+    """The context of such processes: clean ones, each with what ``PRELOADED`` names imported already."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    return context
+
+
+def exit_codes_of(world: int, work: Callable[..., Any], *arguments: Any, timeout: float = 120.0) -> list[int]:
+    """How ``work(rank, *arguments)`` ended on each of ``world`` processes: 0, or minus the signal that killed it.
+
+    Where several meet is in their environment; whether they do is up to ``work``.
+    """
+    port = free_port()
+    processes = [
+        forking().Process(target=_alone, args=(index, port, list(sys.path), work, arguments)) for index in range(world)
+    ]
+    for process in processes:
+        process.start()
+    deadline = time.monotonic() + timeout
+    for process in processes:
+        process.join(max(0.0, deadline - time.monotonic()))
+    late = [process for process in processes if process.exitcode is None]
+    for process in late:
+        process.kill()
+        process.join()
+    assert not late, f"{len(late)} of {world} processes had not ended after {timeout} s"
+    return [int(process.exitcode or 0) for process in processes]
+
+
+def _alone(index: int, port: int, path: list[str], work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    _prepare(port, path)
+    work(index, *arguments)
+
+
+def _prepare(port: int, path: list[str]) -> None:
+    sys.path[:] = path
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
+    torch.set_num_threads(1)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
 
 def run_processes(world: int, work: Callable[..., Any], *arguments: Any, timeout: float = 120.0) -> list[Any]:
     """``work(rank, group, *arguments)`` on ``world`` gloo processes; the results in rank order.
 
     ``work`` must be importable (a module-level function). Tensors come back as NumPy-free plain tensors.
     """
-    context = multiprocessing.get_context("spawn")
+    context = forking()
     results: Any = context.Queue()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     processes = [
         context.Process(target=_entry, args=(index, world, port, list(sys.path), results, work, arguments))
         for index in range(world)
@@ -52,9 +102,7 @@ def run_processes(world: int, work: Callable[..., Any], *arguments: Any, timeout
 def _entry(
     index: int, world: int, port: int, path: list[str], results: Any, work: Callable[..., Any], arguments: tuple[Any]
 ) -> None:
-    sys.path[:] = path
-    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
-    torch.set_num_threads(1)
+    _prepare(port, path)
     try:
         dist.init_process_group("gloo", rank=index, world_size=world)
         answer = work(index, dist.group.WORLD, *arguments)
