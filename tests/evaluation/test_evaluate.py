@@ -167,4 +167,8 @@ def test_standardised_columns_have_the_training_parts_statistics_and_constant_on
     assert (after[:, 2] == 0).all()
     moved = Split(train, labels, test + 1, labels, "pooled", {}, "x", "", 0).standardised()[0]
     assert torch.equal(before, moved)
-    few_label_accuracy(before, labels, after, labels, per_class=1, draws=1)
+    kept = [0, 1, 3]  # a column that vanished changes no prediction
+    whole = few_label_accuracy(before, labels, after, labels, per_class=3, draws=4)
+    without = few_label_accuracy(before[:, kept], labels, after[:, kept], labels, per_class=3, draws=4)
+    assert len(set(whole.draws)) > 1
+    assert torch.equal(whole.items, without.items)

@@ -129,11 +129,13 @@ def test_many_crops_of_two_sizes_reach_every_method(name):
     method = kind(encoder, settings, MethodContext(ITEMS, CLASSES, views, steps_per_epoch=10))
     batch = batch_of(views, (8, 4))
     method.start_epoch(0, lambda: iter([batch]))
+    small = batch.groups[1].requires_grad_()
     output = method(batch)
     output.loss.backward()
     assert output.loss.isfinite()
     assert len(output.embeddings) == 2
     assert all(p.grad is not None and p.grad.isfinite().all() for p in encoder.parameters())
+    assert (small.grad.flatten(1).norm(dim=1) > 0).all()  # each of them pulls
 
 
 def test_moco_moves_its_key_and_queue_after_the_loss_only():

@@ -53,12 +53,22 @@ def test_four_groups_give_an_eigengap_after_four_and_a_clean_confusion(found):
     assert (found.confusion.counts.sum(axis=1) == 20).all()
 
 
-def test_maps_tell_four_groups_apart(sample, found):
-    assert [one.name for one in found.projections][-2:] == ["spectral", "PCA"]
+def own_group_among_nearest(places, groups) -> float:
+    """The mean share of a point's five nearest points on the map that belong to its group, by a plain loop."""
+    shares = []
+    for row, place in enumerate(places):
+        distances = np.linalg.norm(places - place, axis=1)
+        distances[row] = np.inf
+        shares.append(np.mean(groups[np.argsort(distances)[:5]] == groups[row]))
+    return float(np.mean(shares))
+
+
+def test_maps_tell_four_groups_apart_and_random_maps_do_not(sample, found):
+    assert [projection.name for projection in found.projections][-2:] == ["spectral", "PCA"]
     for projection in found.projections:
-        assert projection.places.shape == (80, 2)
-        inside = [np.linalg.norm(np.ptp(projection.places[sample.clusters == k], axis=0)) for k in range(4)]
-        assert np.mean(inside) < np.linalg.norm(np.ptp(projection.places, axis=0))
+        assert own_group_among_nearest(projection.places, sample.clusters) > 0.85, projection.name
+    random = np.random.default_rng(0)
+    assert all(own_group_among_nearest(random.normal(size=(80, 2)), sample.clusters) < 0.5 for _ in range(20))
 
 
 def test_pca_is_the_plane_of_largest_variance(sample, found):

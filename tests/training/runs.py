@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from eigenview.training import Run, read_config, train
+from eigenview.training import Listener, Run, read_config, train
 
 SMALL: dict[str, dict[str, Any]] = {
     "swav": {"prototypes": 12, "queue": 64, "queue_from_epoch": 0, "frozen_steps": 1, "head_hidden": 32},
@@ -39,11 +40,11 @@ def settings(method: str, out: Path, **changes: Any) -> dict[str, Any]:
     }
 
 
-def run_quietly(given: dict[str, Any], *, resume: bool = False) -> Run:
+def run_quietly(given: dict[str, Any], *, resume: bool = False, listeners: Sequence[Listener] = ()) -> Run:
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Fabric, about this machine
-        return train(read_config(given), resume=resume)
+        return train(read_config(given), resume=resume, listeners=listeners)
 
 
 def as_one_of(rank: int, world: int) -> None:

@@ -16,8 +16,10 @@ import torch
 from safetensors.torch import load_file
 
 from eigenview.errors import DataError, SettingError
-from eigenview.training import Run
-from tests.training.runs import run_quietly, settings
+from eigenview.methods import METHODS
+from eigenview.training import Listener, Run
+from tests.processes import exit_codes_of
+from tests.training.runs import as_one_of, run_quietly, settings
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -27,7 +29,62 @@ sys.path.insert(0, {root!r})
 from tests.training.runs import run_quietly
 run_quietly(json.loads({given!r}), resume=True)
 """
-METHODS = ["simclr", "moco", "swav", "deepcluster-v2"]
+EPOCHS = {"steps": None, "epochs": 3}  # of three steps
+
+
+class KilledAt(Listener):
+    """SIGKILL to the run's own process after a step, in the middle of an epoch: nothing can be tidied up."""
+
+    def __init__(self, step: int) -> None:
+        self.step = step
+
+    def stepped(self, step: int, seconds: float) -> None:
+        if step == self.step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def train_until_killed(rank: int, world: int, given: dict, step: int) -> None:
+    if world > 1:
+        as_one_of(rank, world)
+    run_quietly(given, resume=True, listeners=[KilledAt(step)])
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_killed_and_resumed_equals_uninterrupted(method, tmp_path):
+    given = {**settings(method, tmp_path / "whole"), **EPOCHS}
+    if method == "moco":
+        given["method_settings"] = {"queue": 96, "splits": 4}  # split batch norm, as on one process by default
+    run_quietly(given)
+    broken = {**given, "out": str(tmp_path / "broken")}
+    for step in (5, 8):  # within the second epoch, and after a resume within the third
+        assert exit_codes_of(1, train_until_killed, 1, broken, step) == [-signal.SIGKILL]
+    run_quietly(broken, resume=True)
+    assert_equal_runs(tmp_path / "whole", tmp_path / "broken", steps=9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_on_two_processes_killed_and_resumed_equals_uninterrupted(method, tmp_path):
+    given = {**settings(method, tmp_path / "whole"), **EPOCHS}
+    assert exit_codes_of(2, train_until_killed, 2, given, -1) == [0, 0]
+    broken = {**given, "out": str(tmp_path / "broken")}
+    first, second = exit_codes_of(2, train_until_killed, 2, broken, 5)
+    assert first == -signal.SIGKILL
+    assert second != 0  # it cannot go on alone
+    assert exit_codes_of(2, train_until_killed, 2, broken, -1) == [0, 0]
+    assert_equal_runs(tmp_path / "whole", tmp_path / "broken", steps=9)
+
+
+def assert_equal_runs(whole: Path, resumed: Path, *, steps: int) -> None:
+    """The same weights in every checkpoint and the same losses, bit for bit."""
+    assert Run(whole).checkpoints.names() == Run(resumed).checkpoints.names()
+    for name in Run(whole).checkpoints.names():
+        expected, reached = weights(whole, name), weights(resumed, name)
+        assert expected.keys() == reached.keys()
+        assert [key for key in expected if not torch.equal(expected[key], reached[key])] == []
+    losses = [[line["loss"] for line in Run(folder).metrics() if "loss" in line] for folder in (whole, resumed)]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == steps
 
 
 def command(given: dict, processes: int, folder: Path) -> list[str]:
@@ -45,13 +102,20 @@ def start(given: dict, processes: int, folder: Path) -> subprocess.Popen:
     return subprocess.Popen(command(given, processes, folder), env=environment, start_new_session=True, **quiet)
 
 
+def has_logged(process: subprocess.Popen, run: Run, lines: int) -> bool:
+    """Wait until the run logged so many lines; False if it ended before, or after two minutes."""
+    deadline = time.monotonic() + 120
+    while len(run.metrics()) < lines:
+        if process.poll() is not None or time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return process.poll() is None
+
+
 def kill_after(process: subprocess.Popen, run: Run, lines: int) -> bool:
     """SIGKILL to every process of the run once so many lines were logged; False if it had ended before."""
-    deadline = time.monotonic() + 120
-    while len(run.metrics()) < lines and process.poll() is None and time.monotonic() < deadline:
-        time.sleep(0.01)
-    was_running = process.poll() is None
-    if was_running:
+    was_running = has_logged(process, run, lines)
+    if process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     return was_running
@@ -66,28 +130,18 @@ def kill_twice(given: dict, processes: int, folder: Path) -> None:
     pytest.fail("the run always ended before it could be killed")
 
 
-def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return load_file(folder / "checkpoints" / "last" / "weights.safetensors")
+def weights(folder: Path, name: str = "last") -> dict[str, torch.Tensor]:
+    return load_file(folder / "checkpoints" / name / "weights.safetensors")
 
 
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("method", METHODS)
-def test_killed_and_resumed_equals_uninterrupted(method, processes, tmp_path):
-    given = {**settings(method, tmp_path / "whole"), "steps": None, "epochs": 6}
-    if method == "moco" and processes == 1:
-        given["method_settings"] = {"queue": 96, "splits": 4}  # split batch norm, as on one process by default
+def test_killed_from_outside_at_any_moment_and_resumed_equals_uninterrupted(processes, tmp_path):
+    given = {**settings("moco", tmp_path / "whole"), "steps": None, "epochs": 6}
     assert start(given, processes, tmp_path).wait(timeout=300) == 0
     broken = {**given, "out": str(tmp_path / "broken")}
     kill_twice(broken, processes, tmp_path)
     assert start(broken, processes, tmp_path).wait(timeout=300) == 0
-    whole, resumed = weights(tmp_path / "whole"), weights(tmp_path / "broken")
-    assert whole.keys() == resumed.keys()
-    assert [name for name in whole if not torch.equal(whole[name], resumed[name])] == []
-    losses = [
-        [line["loss"] for line in Run(tmp_path / name).metrics() if "loss" in line] for name in ("whole", "broken")
-    ]
-    assert losses[0] == losses[1]
-    assert len(losses[0]) == 18
+    assert_equal_runs(tmp_path / "whole", tmp_path / "broken", steps=18)
 
 
 def test_the_same_seed_repeats_bit_for_bit_and_another_does_not(tmp_path):
@@ -102,9 +156,9 @@ def test_ctrl_c_saves_and_the_run_goes_on(tmp_path):
     given = {**settings("simclr", tmp_path / "run"), "steps": None, "epochs": 100}
     process = start(given, 1, tmp_path)
     run = Run(tmp_path / "run")
-    while len(run.metrics()) < 5:
-        time.sleep(0.01)
-    os.killpg(process.pid, signal.SIGINT)
+    is_running = has_logged(process, run, 5)
+    os.killpg(process.pid, signal.SIGINT if is_running else signal.SIGKILL)
+    assert is_running, "it logged no five lines"
     assert process.wait(timeout=60) != 0
     assert run.checkpoints.load("last").state["progress"]["step"] >= 5
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import itertools
 import json
 import os
 import signal
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -194,14 +196,19 @@ def test_progress_shows_the_figures(is_terminal, tmp_path):
     assert ("left" in shown) == is_terminal
 
 
-def test_a_run_in_minutes_ends_in_time_with_its_rate_run_down(tmp_path):
-    run = run_quietly(settings("simclr", tmp_path, steps=None, minutes=0.03))
+def test_a_run_in_minutes_ends_in_time_with_its_rate_run_down(tmp_path, monkeypatch):
+    ticks = itertools.count()
+    clock = SimpleNamespace(monotonic=lambda: next(ticks) / 4)  # each look at it takes a quarter of a second
+    monkeypatch.setattr("eigenview.training.loop.time", clock)
+    run = run_quietly(settings("simclr", tmp_path, steps=None, minutes=0.5))
     lines = [line for line in run.metrics() if "loss" in line]
-    assert 1.5 <= run.metrics()[-1]["seconds"] < 20  # the last line is of the last whole epoch
+    assert lines[-1]["seconds"] == pytest.approx(30, abs=1)
     rates = [line["learning_rate"] for line in lines]
-    assert rates[0] > 0.9e-3
-    assert rates[-1] < 0.3e-3
+    assert rates[0] > 0.99e-3
+    assert rates[-1] < 0.01e-3
     assert rates == sorted(rates, reverse=True)
+    expected = [0.5e-3 * (1 + np.cos(np.pi * line["seconds"] / 30)) for line in lines]
+    np.testing.assert_allclose(rates, expected, atol=0.06e-3)  # the rate is set a few looks before the line
 
 
 def test_parts_have_learning_rates_of_their_own(tmp_path):
