@@ -23,7 +23,10 @@ _named: ContextVar[frozenset[str]] = ContextVar("code named in this call", defau
 
 def printable(text: str | Path) -> str:
     """Text that any terminal and log file takes in one line, whatever bytes it holds: control characters are spelt."""
-    decoded = os.fsencode(text).decode("utf-8", "backslashreplace")
+    try:
+        decoded = os.fsencode(text).decode("utf-8", "backslashreplace")
+    except UnicodeEncodeError:  # half a character, as JSON can hold
+        decoded = str(text).encode("utf-8", "surrogatepass").decode("utf-8", "backslashreplace")
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in decoded)
 
 

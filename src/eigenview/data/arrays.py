@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from eigenview.data.decode import PixelImage
+from eigenview.data.failures import reason_of
 from eigenview.data.modes import Pixels
 from eigenview.data.source import LARGEST_LABEL, NO_LABEL, Labels, SourceInfo, Unannotated
 from eigenview.errors import DataError, SettingError
@@ -50,13 +51,15 @@ class ArraySource(Unannotated):
         if isinstance(stored, dict):
             images = _first_of(stored, IMAGE_KEYS)
             if images is None:
-                raise DataError(f"{path} has no array named {' or '.join(IMAGE_KEYS[:3])}; it has {', '.join(stored)}")
+                raise _without("images", IMAGE_KEYS, path, stored)
             given = _first_of(stored, LABEL_KEYS)
         else:
             images, given = stored, None
         if labels is not None:
             read = read_arrays(Path(labels))
-            given = _first_of(read, (*LABEL_KEYS, *IMAGE_KEYS)) if isinstance(read, dict) else read
+            given = _first_of(read, (*LABEL_KEYS, "arr_0")) if isinstance(read, dict) else read
+            if given is None and isinstance(read, dict):
+                raise _without("labels", LABEL_KEYS, labels, read)
         return cls(images, labels=given, layout=layout, place=printable(path))
 
     def __len__(self) -> int:
@@ -90,6 +93,8 @@ def checked_labels(labels: npt.ArrayLike | Tensor, count: int, classes: Sequence
         is_whole = np.issubdtype(found.dtype, np.floating) and bool(np.all(found == np.rint(found)))
         if not is_whole or (found.size and np.abs(found).max() > LARGEST_LABEL):
             raise DataError(f"labels must be whole numbers; got {found.dtype}")
+    if found.size and found.max() > LARGEST_LABEL:
+        raise DataError(f"labels must be below 2³¹; got {found.max()}")
     numbers = found.astype(np.int64)
     if numbers.size and numbers.min() < NO_LABEL:
         raise DataError(f"labels must be at least 0 (or -1 for none); got {numbers.min()}")
@@ -114,7 +119,12 @@ def read_arrays(path: Path) -> npt.NDArray[np.uint8] | dict[str, npt.NDArray[np.
             raise DataError(
                 f"{printable(path)} holds Python objects, which are never loaded; save plain arrays"
             ) from None
-        raise DataError(f"{printable(path)} is not a readable .npy or .npz file: {error}") from error
+        raise DataError(f"{printable(path)} is not a readable .npy or .npz file: {reason_of(error)}") from error
+
+
+def _without(what: str, keys: Sequence[str], path: str | Path, stored: Iterable[str]) -> DataError:
+    names = ", ".join(printable(name) for name in stored) or "no array at all"
+    return DataError(f"{printable(path)} has no {what}: no array named {' or '.join(keys[:3])}; it has {names}")
 
 
 def _first_of(stored: dict[str, npt.NDArray[np.uint8]], names: Sequence[str]) -> npt.NDArray[np.uint8] | None:

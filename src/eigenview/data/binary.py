@@ -1,4 +1,4 @@
-"""Data sets in the binary layouts their authors publish: CIFAR, STL-10, Fashion-MNIST, NYU-Depth-v2."""
+"""Data sets in the binary layouts their authors publish: CIFAR, STL-10, Fashion-MNIST."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenview.data.arrays import ArraySource
-from eigenview.data.decode import PixelImage
+from eigenview.data.failures import reason_of
 from eigenview.data.pickles import read_plain_pickle
-from eigenview.data.source import Depth, SourceInfo, Unannotated
+from eigenview.data.texts import read_lines
 from eigenview.errors import DataError, SettingError
-from eigenview.extras import extra_module
 from eigenview.names import printable
 
 Bytes = npt.NDArray[np.uint8]
 CIFAR_PIXELS = 3 * 32 * 32
 STL_SHAPE = (3, 96, 96)
 FASHION = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
-NYU_FILE = "nyu_depth_v2_labeled.mat"
 
 
 def cifar(directory: Path, *, split: str, classes: int) -> ArraySource:
@@ -40,17 +38,14 @@ def cifar(directory: Path, *, split: str, classes: int) -> ArraySource:
         records = np.concatenate([_records(binary / f"{name}.bin", head + CIFAR_PIXELS) for name in names])
         labels, pixels = records[:, head - 1], records[:, head:]
         listed = binary / ("batches.meta.txt" if ten else "fine_label_names.txt")
-        words = listed.read_text().split() if listed.is_file() else None
+        words = _words(listed)
     elif all((python / name).is_file() for name in names):
         parts = [read_plain_pickle(python / name) for name in names]
         pixels = np.concatenate([_cifar_pixels(part, python) for part in parts])
-        labels = np.concatenate(
-            [np.asarray(part[b"labels" if ten else b"fine_labels"], dtype=np.int64) for part in parts]
-        )
+        labels = np.concatenate([_cifar_labels(part, "labels" if ten else "fine_labels", python) for part in parts])
         listed = python / ("batches.meta" if ten else "meta")
         meta = read_plain_pickle(listed) if listed.is_file() else {}
-        found = meta.get(b"label_names" if ten else b"fine_label_names")
-        words = None if found is None else [word.decode() if isinstance(word, bytes) else word for word in found]
+        words = _cifar_words(meta.get(b"label_names" if ten else b"fine_label_names"), listed)
     else:
         raise missing(f"cifar{classes}", directory, f"{binary.name}/ or {python.name}/ with the {split} images")
     images = pixels.reshape(-1, 3, 32, 32)
@@ -73,7 +68,7 @@ def stl10(directory: Path, *, split: str) -> ArraySource:
     return ArraySource(
         planes.transpose(0, 3, 2, 1),  # stored column by column
         labels=labels,
-        classes=listed.read_text().split() if listed.is_file() and labels is not None else None,
+        classes=None if labels is None else _words(listed),
         layout="nhwc",
         place=printable(directory),
         kind=f"stl10 {split}",
@@ -85,7 +80,12 @@ def stl10_folds(directory: str | Path) -> list[npt.NDArray[np.int64]]:
     path = _inside(Path(directory), "stl10_binary") / "fold_indices.txt"
     if not path.is_file():
         raise missing("stl10", Path(directory), "stl10_binary/fold_indices.txt")
-    return [np.array(line.split(), dtype=np.int64) for line in path.read_text().splitlines() if line.strip()]
+    try:
+        return [np.array(line.split(), dtype=np.int64) for line in read_lines(path)]
+    except (ValueError, OverflowError) as error:
+        if isinstance(error, DataError):
+            raise
+        raise DataError(f"{printable(path)} must hold whole numbers: {reason_of(error)}") from None
 
 
 def fashion_mnist(directory: Path, *, split: str) -> ArraySource:
@@ -106,62 +106,12 @@ def read_idx(path: Path) -> Bytes:
     try:
         data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{printable(path)} cannot be read: {error}") from error
+        raise DataError(f"{printable(path)} cannot be read: {reason_of(error)}") from error
     axes = data[3] if len(data) > 4 else 0
     shape = tuple(int.from_bytes(data[4 + 4 * axis : 8 + 4 * axis], "big") for axis in range(axes))
     if data[:3] != b"\0\0\x08" or len(data) != 4 + 4 * axes + int(np.prod(shape)):
         raise DataError(f"{printable(path)} is not a complete IDX file of bytes")
     return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes).reshape(shape)
-
-
-class NyuDepthSource(Unannotated):
-    """NYU-Depth-v2's 1,449 labelled pairs (480 × 640, metres) from the published MATLAB file.
-
-    ``split`` "train" and "test" need the authors' ``splits.mat`` beside it.
-    """
-
-    def __init__(self, directory: str | Path, *, split: str = "all") -> None:
-        require_split(split, ("all", "train", "test"))
-        self._path = Path(directory) / NYU_FILE if Path(directory).is_dir() else Path(directory)
-        if not self._path.is_file():
-            raise missing("nyu-depth-v2", Path(directory), NYU_FILE)
-        self._split = split
-        self._opened: tuple[int, Any] | None = None
-        count = len(self._file()["images"])
-        self._numbers = (
-            np.arange(count) if split == "all" else _nyu_split(self._path.parent / "splits.mat", split, count)
-        )
-
-    def __len__(self) -> int:
-        return len(self._numbers)
-
-    def image(self, index: int) -> PixelImage:
-        stored = self._file()["images"][int(self._numbers[index])]
-        return PixelImage(np.ascontiguousarray(stored.transpose(2, 1, 0)), name=self.name(index))
-
-    def name(self, index: int) -> str:
-        return f"{NYU_FILE}[{self._numbers[index]}]"
-
-    def depth(self, index: int) -> Depth:
-        metres: Depth = np.ascontiguousarray(self._file()["depths"][int(self._numbers[index])].T, dtype=np.float32)
-        return metres
-
-    def describe(self) -> SourceInfo:
-        kind = f"nyu-depth-v2 {self._split}"
-        return SourceInfo(kind=kind, place=printable(self._path), count=len(self), has_depth=True)
-
-    def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_opened": None}
-
-    def _file(self) -> Any:
-        """The open file of this process: HDF5 handles do not survive a fork."""
-        if self._opened is None or self._opened[0] != os.getpid():
-            h5py = extra_module("h5py", extra="mat", purpose="reading NYU-Depth-v2's MATLAB file")
-            try:
-                self._opened = (os.getpid(), h5py.File(self._path, "r"))
-            except OSError as error:
-                raise DataError(f"{printable(self._path)} is not a readable MATLAB v7.3 file: {error}") from error
-        return self._opened[1]
 
 
 def require_split(split: str, known: Sequence[str]) -> None:
@@ -198,19 +148,28 @@ def _cifar_pixels(part: dict[bytes, Any], place: Path) -> Bytes:
     return data
 
 
+def _cifar_labels(part: dict[bytes, Any], name: str, place: Path) -> npt.NDArray[np.int64]:
+    labels = part.get(name.encode())
+    if not isinstance(labels, list) or not all(isinstance(label, int) and 0 <= label < 256 for label in labels):
+        raise DataError(f"{printable(place)} holds no CIFAR labels: {name!r} must be a list of small whole numbers")
+    return np.array(labels, dtype=np.int64)
+
+
+def _cifar_words(names: object, place: Path) -> list[str] | None:
+    if names is None:
+        return None
+    if not isinstance(names, list) or not all(isinstance(name, (bytes, str)) for name in names):
+        raise DataError(f"{printable(place)} must hold the names of the classes as a list of words")
+    return [printable(name if isinstance(name, str) else os.fsdecode(name)) for name in names]
+
+
+def _words(path: Path) -> list[str] | None:
+    """The names of classes that a text file lists, if it is there."""
+    return [printable(word) for line in read_lines(path) for word in line.split()] if path.is_file() else None
+
+
 def _packed_or_not(directory: Path, name: str) -> Path:
     for path in (directory / f"{name}.gz", directory / name):
         if path.is_file():
             return path
     raise missing("fashion-mnist", directory, f"{name}.gz")
-
-
-def _nyu_split(path: Path, split: str, count: int) -> npt.NDArray[np.int64]:
-    from scipy.io import loadmat
-
-    if not path.is_file():
-        raise missing("nyu-depth-v2", path.parent, f"splits.mat for split={split!r}")
-    numbers = np.asarray(loadmat(path)[f"{split}Ndxs"]).ravel().astype(np.int64) - 1
-    if numbers.size == 0 or numbers.min() < 0 or numbers.max() >= count:
-        raise DataError(f"{printable(path)} does not fit a file of {count} images")
-    return numbers

@@ -7,8 +7,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from eigenview.data.failures import shown
 from eigenview.data.source import LARGEST_LABEL, NO_LABEL, Labels
 from eigenview.errors import DataError
+from eigenview.names import printable
 
 COMMON_NAMES = {
     "image": ("image", "img", "path", "file_name", "filename", "file", "filepath", "image_path", "jpg", "png", "bytes"),
@@ -17,14 +19,22 @@ COMMON_NAMES = {
     "depth": ("depth", "depth_map"),
 }
 
+MOST_NAMED, LONGEST_NAME = 12, 60  # columns that a message lists, and letters of each
+
 
 def find_column(role: str, named: str | None, present: Sequence[str], place: str) -> str | None:
     """The column for ``role``: the one named, or the first common name that is present, or None."""
     if named is None:
         return next((name for name in COMMON_NAMES[role] if name in present), None)
     if named not in present:
-        raise DataError(f"{place} has no column {named!r} for the {role}; it has {', '.join(present)}")
+        raise DataError(f"{place} has no column {named!r} for the {role}; it has {listed(present)}")
     return named
+
+
+def listed(names: Sequence[str]) -> str:
+    """Column names for a message: the first dozen, as a terminal may show them."""
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return ", ".join(printable(name[:LONGEST_NAME]) for name in names[:MOST_NAMED]) + more
 
 
 def need_column(role: str, named: str | None, present: Sequence[str], place: str) -> str:
@@ -32,7 +42,7 @@ def need_column(role: str, named: str | None, present: Sequence[str], place: str
     if found is None:
         raise DataError(
             f"{place} has no {role} column (looked for {', '.join(COMMON_NAMES[role])}); "
-            f"it has {', '.join(present) or 'no columns at all'}: name the right one with {role}="
+            f"it has {listed(present) or 'no columns at all'}: name the right one with {role}="
         )
     return found
 
@@ -45,7 +55,7 @@ def numbered_labels(values: Sequence[object], place: str) -> tuple[tuple[str, ..
     kept = [None if value is None or value == "" or value != value else value for value in values]
     for value in kept:
         if (isinstance(value, float) and not value.is_integer()) or not isinstance(value, str | int | float | None):
-            raise DataError(f"labels must be whole numbers or names; {place} has {value!r}")
+            raise DataError(f"labels must be whole numbers or names; {place} has {shown(value)}")
     if all(value is None or _is_whole(value) for value in kept):
         whole = [NO_LABEL if value is None else int(value) for value in kept]  # type: ignore[call-overload]
         if whole and not NO_LABEL <= min(whole) <= max(whole) <= LARGEST_LABEL:
@@ -67,8 +77,8 @@ def class_names(metadata: Mapping[bytes, bytes] | None, label: str) -> tuple[str
         if b"huggingface" in metadata:
             feature = json.loads(metadata[b"huggingface"])["info"]["features"].get(label, {})
             return _names(feature.get("names"))
-    except (ValueError, KeyError, TypeError, AttributeError):  # metadata is a courtesy: without it, numbers do
-        return None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return None  # metadata is a courtesy: without it, numbers do
     return None
 
 

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from eigenview.data.failures import reason_of
 from eigenview.data.jpeg import decode_jpeg
 from eigenview.data.modes import UPRIGHT, Pixels, as_eight_bits, as_measurements
 from eigenview.errors import DataError, SettingError
@@ -189,9 +190,7 @@ def _blaming(name: str) -> Iterator[None]:
         except (UnreadableImage, SettingError):
             raise
         except Exception as error:
-            text = str(error).replace("\n", " ") or type(error).__name__
-            if isinstance(error, OSError) and error.strerror:
-                text = error.strerror
+            text = reason_of(error)
             if "cannot identify image file" in text:
                 text = "not an image in a known format, or damaged from its first bytes"
             raise UnreadableImage(name, text) from error

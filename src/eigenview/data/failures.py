@@ -7,6 +7,24 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from eigenview.names import printable
+
+LONGEST_REASON = 300  # letters; a library may quote half a file
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong, in one line of plain text, whatever a library put into its message."""
+    if isinstance(error, OSError) and error.strerror:
+        return printable(error.strerror)
+    lines = str(error).strip().splitlines()
+    return printable(lines[0][:LONGEST_REASON] if lines else type(error).__name__)
+
+
+def shown(value: object) -> str:
+    """A value from a file as a message may quote it: escaped, and cut where it is endless."""
+    text = ascii(value[:LONGEST_REASON] if isinstance(value, (str, bytes)) else value)
+    return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}…"
+
 
 @dataclass(frozen=True)
 class Failure:

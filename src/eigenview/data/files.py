@@ -6,10 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
 from eigenview.data.decode import EncodedImage
 from eigenview.data.source import Labels, SourceInfo, Unannotated
+from eigenview.data.texts import Texts
 from eigenview.names import printable
 
 
@@ -29,8 +28,7 @@ class FilesSource(Unannotated):
         channels: int = 3,
     ) -> None:
         self.root = root
-        # one flat buffer instead of a million strings, which every worker would copy as it touches them
-        self._names = np.array([os.fsencode(name) for name in names])
+        self._names = Texts(names)
         self._labels, self._classes, self._captions = labels, classes, captions
         self._kind, self._place, self._channels = kind, place, channels
 
@@ -38,7 +36,7 @@ class FilesSource(Unannotated):
         return len(self._names)
 
     def relative_path(self, index: int) -> str:
-        return os.fsdecode(self._names[index].item())
+        return self._names[index]
 
     def image(self, index: int) -> EncodedImage:
         relative = self.relative_path(index)

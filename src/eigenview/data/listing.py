@@ -7,8 +7,10 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TextIO
 
 from eigenview.data.columns import COMMON_NAMES, as_captions, find_column, need_column, numbered_labels
+from eigenview.data.failures import reason_of, shown
 from eigenview.data.files import FilesSource
 from eigenview.data.source import Labels
 from eigenview.errors import DataError
@@ -67,30 +69,39 @@ def _rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Line numbers and rows; every problem with the file as one line."""
     if not path.is_file():
         raise DataError(f"no such file: {printable(path)}; is the path right?")
+    is_table = path.suffix.lower() in (".csv", ".tsv")
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            if path.suffix.lower() in (".csv", ".tsv"):
-                reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
-                for row in reader:
-                    if None in row:
-                        raise DataError(f"{printable(path)}, line {reader.line_num}: more fields than the header names")
-                    yield reader.line_num, row
-                return
-            for number, line in enumerate(file, start=1):
-                if line.strip():
-                    found = json.loads(line)
-                    if not isinstance(found, dict):
-                        raise DataError(f"{printable(path)}, line {number}: each line must be a JSON object")
-                    yield number, found
+            yield from _table_rows(file, path) if is_table else _object_rows(file, path)
     except UnicodeDecodeError as error:
         raise DataError(f"{printable(path)} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except OSError as error:
+        raise DataError(f"{printable(path)} cannot be read: {reason_of(error)}") from error
+
+
+def _table_rows(file: TextIO, path: Path) -> Iterator[tuple[int, Row]]:
+    reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+    try:
+        for row in reader:
+            if None in row:
+                raise DataError(f"{printable(path)}, line {reader.line_num}: more fields than the header names")
+            yield reader.line_num, row
     except csv.Error as error:
-        raise DataError(f"{printable(path)} is not a readable CSV file: {error}") from error
-    except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, or a list nested as deep
-        if isinstance(error, DataError):
-            raise
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else str(error)
-        raise DataError(f"{printable(path)}, line {number}: not JSON: {reason}") from error
+        raise DataError(f"{printable(path)} is not a readable CSV file: {reason_of(error)}") from error
+
+
+def _object_rows(file: TextIO, path: Path) -> Iterator[tuple[int, Row]]:
+    for number, line in enumerate(file, start=1):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, or a list nested as deep
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else reason_of(error)
+            raise DataError(f"{printable(path)}, line {number}: not JSON: {reason}") from error
+        if not isinstance(row, dict):
+            raise DataError(f"{printable(path)}, line {number}: each line must be a JSON object")
+        yield number, row
 
 
 def _merged(
@@ -104,7 +115,7 @@ def _merged(
         if not isinstance(file, str) or not file:
             raise DataError(f"{place}, line {number}: the path of the image is missing")
         if not _is_path(file):
-            raise DataError(f"{place}, line {number}: {file!a} cannot be a path")
+            raise DataError(f"{place}, line {number}: {shown(file)} cannot be a path")
         entry = entries.setdefault(file, Entry(file))
         for column in _caption_columns(captions, present, place):
             entry.captions.extend(as_captions(row[column]))
@@ -121,16 +132,17 @@ def _is_path(text: str) -> bool:
 
 def _caption_columns(named: str | None, present: list[str], place: str) -> list[str]:
     if named is not None:
-        found = find_column("captions", named, present, place)
-        return [found] if found is not None else []
+        column = find_column("captions", named, present, place)
+        return [column] if column is not None else []
     return [name for name in present if name.startswith("caption") or name in COMMON_NAMES["captions"]]
 
 
-def _set_label(entry: Entry, found: object, where: str) -> None:
-    if found is None or found == "":
+def _set_label(entry: Entry, label: object, where: str) -> None:
+    if label is None or label == "":
         return
-    if isinstance(found, bool) or not isinstance(found, (str, int, float)):
-        raise DataError(f"{where}: a label must be a whole number or a name; got {found!r}")
-    if entry.label not in (None, found):
-        raise DataError(f"{where}: {printable(entry.path)} has label {entry.label!r} above and {found!r} here")
-    entry.label = found
+    if isinstance(label, bool) or not isinstance(label, (str, int, float)):
+        raise DataError(f"{where}: a label must be a whole number or a name; got {shown(label)}")
+    if entry.label not in (None, label):
+        both = f"{shown(entry.label)} above and {shown(label)} here"
+        raise DataError(f"{where}: {printable(entry.path)} has label {both}")
+    entry.label = label

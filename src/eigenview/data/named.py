@@ -8,13 +8,17 @@ from pathlib import Path
 
 import numpy as np
 
+from eigenview.data.archive import escapes
 from eigenview.data.arrays import ArraySource
-from eigenview.data.binary import NyuDepthSource, cifar, fashion_mnist, missing, require_split, stl10
+from eigenview.data.binary import cifar, fashion_mnist, missing, require_split, stl10
+from eigenview.data.failures import shown
 from eigenview.data.files import FilesSource
 from eigenview.data.folder import FolderSource
 from eigenview.data.joining import joined
+from eigenview.data.nyu import NyuDepthSource
 from eigenview.data.shapes import ShapesSource
 from eigenview.data.source import Source
+from eigenview.data.texts import read_lines
 from eigenview.errors import DataError
 from eigenview.names import printable
 
@@ -77,17 +81,20 @@ def tiny_imagenet(directory: Path, *, split: str = "train") -> FilesSource:
     if split != "val":
         return FolderSource(root / split, labelled=split == "train", kind=f"tiny-imagenet {split}")
     listed = root / "wnids.txt"
-    classes = sorted(listed.read_text().split()) if listed.is_file() else None
+    classes = sorted(word for line in read_lines(listed) for word in line.split()) if listed.is_file() else None
     if classes is None:
         raise missing("tiny-imagenet", directory, "tiny-imagenet-200/wnids.txt")
     numbers = {name: number for number, name in enumerate(classes)}  # the order of the training folders
     annotations = root / "val" / "val_annotations.txt"
     if not annotations.is_file():
         raise missing("tiny-imagenet", directory, "tiny-imagenet-200/val/val_annotations.txt")
-    rows = [line.split("\t") for line in annotations.read_text().splitlines() if line.strip()]
+    rows = [line.split("\t") for line in read_lines(annotations)]
     unknown = [row for row in rows if len(row) < 2 or row[1] not in numbers]
     if unknown:
-        raise DataError(f"{printable(annotations)} has a line without a known class: {unknown[0]}")
+        raise DataError(f"{printable(annotations)} has a line without a known class: {shown(unknown[0])}")
+    named = [row[0] for row in rows if escapes(row[0])]
+    if named:
+        raise DataError(f"{printable(annotations)} names {shown(named[0])}, which leads out of the folder")
     rows.sort()
     return FilesSource(
         root / "val" / "images",
@@ -95,7 +102,7 @@ def tiny_imagenet(directory: Path, *, split: str = "train") -> FilesSource:
         kind="tiny-imagenet val",
         place=printable(root / "val"),
         labels=np.array([numbers[row[1]] for row in rows], dtype=np.int64),
-        classes=tuple(classes),
+        classes=tuple(printable(name) for name in classes),
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from eigenview.data.failures import reason_of
 from eigenview.errors import DataError
 from eigenview.names import printable
 
@@ -95,4 +96,6 @@ def read_plain_pickle(path: Path) -> dict[bytes, Any]:
         found = _PlainUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
         return {key.encode() if isinstance(key, str) else key: _plain(value) for key, value in found.items()}
     except Exception as error:  # a damaged pickle raises nearly anything
-        raise DataError(f"{printable(path)} is not a plain pickle of arrays: {error}; it is not read") from error
+        raise DataError(
+            f"{printable(path)} is not a plain pickle of arrays: {reason_of(error)}; it is not read"
+        ) from error

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from eigenview.data.failures import reason_of
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
 from eigenview.names import printable
@@ -64,8 +65,8 @@ class RowGroups:
         # opened anew each time: a handle inherited by several workers would share one position in the file
         try:
             table = open_parquet(self.paths[file]).read_row_group(group, columns=self._columns, use_threads=False)
-        except OSError as error:
-            raise DataError(f"{printable(self.paths[file])} cannot be read: {_first_line(error)}") from error
+        except Exception as error:  # damaged pages make pyarrow raise nearly anything
+            raise DataError(f"{printable(self.paths[file])} cannot be read: {reason_of(error)}") from error
         self._held[number] = table
         if len(self._held) > self._most_held:
             self._held.popitem(last=False)
@@ -78,9 +79,5 @@ def open_parquet(path: Path) -> Any:
         raise DataError(f"no such file: {printable(path)}; is the path right?")
     try:
         return parquet.ParquetFile(path)
-    except (OSError, ValueError) as error:  # pyarrow's errors derive from these
-        raise DataError(f"{printable(path)} is not a readable Parquet file: {_first_line(error)}") from error
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
+    except Exception as error:
+        raise DataError(f"{printable(path)} is not a readable Parquet file: {reason_of(error)}") from error

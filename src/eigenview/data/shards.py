@@ -6,9 +6,7 @@ import glob
 import hashlib
 import json
 import random
-import tarfile
 import urllib.request
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -20,13 +18,13 @@ import numpy as np
 from eigenview.data.archive import escapes
 from eigenview.data.columns import as_captions
 from eigenview.data.decode import EncodedImage, UnreadableImage
+from eigenview.data.failures import reason_of, shown
 from eigenview.data.folder import SUFFIXES
 from eigenview.data.source import LARGEST_LABEL, Item, Share, SourceInfo
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
 from eigenview.names import printable
 
-SHARD_TROUBLE = (tarfile.TarError, OSError, EOFError, zlib.error, ValueError)
 Sample = dict[str, Any]  # suffix -> bytes, and webdataset's __key__ and __url__
 IMAGE_SUFFIXES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES)
 
@@ -89,8 +87,8 @@ class ShardSource:
             image = EncodedImage(data, name=name, channels=self._channels)
         except UnreadableImage as error:
             return error
-        except ValueError as error:
-            return UnreadableImage(name, f"its label or caption is damaged: {error}")
+        except (ValueError, RecursionError) as error:
+            return UnreadableImage(name, f"its label or caption is damaged: {reason_of(error)}")
         return Item(stable_index(name), image, label, captions)
 
 
@@ -103,9 +101,9 @@ def _samples_of(shard: str) -> Iterator[Sample | UnreadableImage]:
             yield from tars.group_by_keys(_trusted(members, shard))
     except DataError:
         raise
-    except SHARD_TROUBLE as error:
-        reason = str(error.args[0]) if error.args else type(error).__name__
-        yield UnreadableImage(printable(shard), f"the shard breaks off: {reason}".replace("\n", " "))
+    except Exception as error:  # a damaged archive makes tarfile raise nearly anything
+        cause = error.args[0] if error.args else type(error).__name__  # webdataset adds its stream and its address
+        yield UnreadableImage(printable(shard), f"the shard breaks off: {reason_of(Exception(cause))}")
 
 
 def stable_index(name: str) -> int:
@@ -137,7 +135,7 @@ def _annotations(sample: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]
         return None, captions
     if isinstance(label, int) and not isinstance(label, bool) and 0 <= label <= LARGEST_LABEL:
         return label, captions
-    raise ValueError(f"the label {label!r} is not a whole number from 0")
+    raise ValueError(f"the label {shown(label)} is not a whole number from 0")
 
 
 def _open_shard(shard: str) -> IO[bytes]:

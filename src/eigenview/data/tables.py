@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from eigenview.data.arrays import checked_labels
-from eigenview.data.columns import as_captions, class_names, find_column, need_column, numbered_labels
+from eigenview.data.columns import as_captions, class_names, find_column, listed, need_column, numbered_labels
 from eigenview.data.decode import EncodedImage, UnreadableImage, read_depth, read_regular_file
+from eigenview.data.failures import reason_of
 from eigenview.data.rowgroups import RowGroups, open_parquet
 from eigenview.data.source import Depth, Labels, SourceInfo, Unannotated
 from eigenview.errors import DataError
@@ -112,9 +113,7 @@ class TableSource(Unannotated):
 def _check_columns(schema: Any, image: str, columns: Sequence[str], place: str) -> None:
     for name in columns:
         if name not in schema.names:
-            raise DataError(
-                f"{place} has no column {name!r}, which the first table has; it has {', '.join(schema.names)}"
-            )
+            raise DataError(f"{place} has no column {name!r}, which the first table has; it has {listed(schema.names)}")
     types = extra_module("pyarrow.types", extra="tables", purpose="reading Parquet tables")
     kind = schema.field(image).type
     if types.is_struct(kind):
@@ -128,9 +127,17 @@ def _check_columns(schema: Any, image: str, columns: Sequence[str], place: str) 
         )
 
 
+def _column(path: Path, file: Any, name: str) -> list[object]:
+    try:
+        values: list[object] = file.read(columns=[name]).column(name).to_pylist()
+    except Exception as error:  # damaged pages make pyarrow raise nearly anything
+        raise DataError(f"{printable(path)} cannot be read: {reason_of(error)}") from error
+    return values
+
+
 def _read_labels(files: Sequence[Path], label: str, place: str) -> tuple[tuple[str, ...] | None, Labels]:
     opened = [open_parquet(path) for path in files]
-    values = [value for file in opened for value in file.read(columns=[label]).column(label).to_pylist()]
+    values = [value for path, file in zip(files, opened, strict=True) for value in _column(path, file, label)]
     if any(isinstance(value, (list, dict)) for value in values):
         raise DataError(f"column {label!r} of {place} must hold one label per image; it holds several")
     names, numbers = numbered_labels(values, place)

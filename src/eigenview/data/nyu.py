@@ -1,0 +1,109 @@
+"""NYU-Depth-v2: images with depth, from the MATLAB file that its authors publish."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from eigenview.data.binary import missing, require_split
+from eigenview.data.decode import MAX_PIXELS, PixelImage, UnreadableImage
+from eigenview.data.failures import reason_of
+from eigenview.data.source import Depth, SourceInfo, Unannotated
+from eigenview.errors import DataError
+from eigenview.extras import extra_module
+from eigenview.names import printable
+
+NYU_FILE = "nyu_depth_v2_labeled.mat"
+MOST_NUMBERS = 1 << 20  # in splits.mat, which says which of 1,449 images are for the test
+
+
+class NyuDepthSource(Unannotated):
+    """NYU-Depth-v2's 1,449 labelled pairs (480 × 640, metres) from the published MATLAB file.
+
+    ``split`` "train" and "test" need the authors' ``splits.mat`` beside it.
+    """
+
+    def __init__(self, directory: str | Path, *, split: str = "all") -> None:
+        require_split(split, ("all", "train", "test"))
+        self._path = Path(directory) / NYU_FILE if Path(directory).is_dir() else Path(directory)
+        if not self._path.is_file():
+            raise missing("nyu-depth-v2", Path(directory), NYU_FILE)
+        self._split = split
+        self._opened: tuple[int, Any] | None = None
+        count = self._count()
+        self._numbers = (
+            np.arange(count) if split == "all" else _split_numbers(self._path.parent / "splits.mat", split, count)
+        )
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def image(self, index: int) -> PixelImage:
+        return PixelImage(np.ascontiguousarray(self._stored("images", index).transpose(2, 1, 0)), name=self.name(index))
+
+    def name(self, index: int) -> str:
+        return f"{NYU_FILE}[{self._numbers[index]}]"
+
+    def depth(self, index: int) -> Depth:
+        metres: Depth = np.ascontiguousarray(self._stored("depths", index).T, dtype=np.float32)
+        return metres
+
+    def describe(self) -> SourceInfo:
+        kind = f"nyu-depth-v2 {self._split}"
+        return SourceInfo(kind=kind, place=printable(self._path), count=len(self), has_depth=True)
+
+    def __getstate__(self) -> dict[str, object]:
+        return {**self.__dict__, "_opened": None}
+
+    def _file(self) -> Any:
+        """The open file of this process: HDF5 handles do not survive a fork."""
+        if self._opened is None or self._opened[0] != os.getpid():
+            h5py = extra_module("h5py", extra="mat", purpose="reading NYU-Depth-v2's MATLAB file")
+            self._opened = (os.getpid(), h5py.File(self._path, "r"))
+        return self._opened[1]
+
+    def _count(self) -> int:
+        """The number of pairs; the file must hold (n, 3, width, height) bytes and (n, width, height) numbers."""
+        try:
+            images, depths = self._file()["images"], self._file()["depths"]
+            fits = images.ndim == 4 and images.shape[1] == 3 and (len(images), *images.shape[2:]) == depths.shape
+            fits = fits and images.dtype == np.uint8 and depths.dtype.kind == "f" and 0 not in images.shape
+            count, _, width, height = images.shape if fits else (0, 0, 0, 0)
+        except DataError:
+            raise
+        except Exception as error:  # a damaged file makes HDF5 raise nearly anything
+            raise DataError(
+                f"{printable(self._path)} is not a readable MATLAB v7.3 file: {reason_of(error)}"
+            ) from error
+        if not fits or width * height > MAX_PIXELS:
+            raise DataError(f"{printable(self._path)} does not hold images (n, 3, w, h) and depths (n, w, h)")
+        return int(count)
+
+    def _stored(self, what: str, index: int) -> npt.NDArray[Any]:
+        try:
+            stored: npt.NDArray[Any] = self._file()[what][int(self._numbers[index])]
+        except Exception as error:
+            raise UnreadableImage(self.name(index), reason_of(error)) from error
+        return stored
+
+
+def _split_numbers(path: Path, split: str, count: int) -> npt.NDArray[np.int64]:
+    from scipy.io import loadmat, whosmat
+
+    if not path.is_file():
+        raise missing("nyu-depth-v2", path.parent, f"splits.mat for split={split!r}")
+    name = f"{split}Ndxs"
+    try:
+        sizes = {stored: int(np.prod(shape, dtype=np.float64)) for stored, shape, _ in whosmat(path)}
+        if sizes.get(name, 0) > MOST_NUMBERS:
+            raise DataError(f"{name} has {sizes[name]:,} numbers")
+        numbers = np.asarray(loadmat(path, variable_names=[name])[name]).ravel().astype(np.int64) - 1
+    except Exception as error:
+        raise DataError(f"{printable(path)} does not say which images are for {split}: {reason_of(error)}") from error
+    if numbers.size == 0 or numbers.min() < 0 or numbers.max() >= count:
+        raise DataError(f"{printable(path)} does not fit a file of {count} images")
+    return numbers
