@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 import subprocess
 import sys
+from types import ModuleType
 
 import eigenview
 
@@ -35,3 +38,21 @@ def test_importing_prints_nothing_and_loads_no_optional_library():
 def test_every_public_thing_says_what_it_is():
     silent = [name for name in PUBLIC if not name.startswith("_") and not getattr(eigenview, name).__doc__]
     assert silent == []
+
+
+TO_BE_RENAMED = {"cli", "diagnostics", "evaluation", "search", "training"}  # rooms that still have such names
+
+
+def packages() -> list[ModuleType]:
+    rooms = [room.name for room in pkgutil.iter_modules(eigenview.__path__, "eigenview.") if room.ispkg]
+    return [eigenview, *map(importlib.import_module, rooms)]
+
+
+def test_no_exported_name_hides_a_module_of_its_own_package():
+    hidden = []
+    for package in packages():
+        modules = {module.name for module in pkgutil.iter_modules(package.__path__)}
+        exported = set(getattr(package, "__all__", ()))
+        bound = {name for name in modules & set(vars(package)) if not isinstance(getattr(package, name), ModuleType)}
+        hidden += [f"{package.__name__}.{name}" for name in sorted(modules & exported | bound)]
+    assert [name for name in hidden if name.split(".")[1] not in TO_BE_RENAMED] == []

@@ -40,11 +40,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 class Table(Mapping[str, Entry]):
     """Everything of one kind that has a name: an ordered mapping whose :meth:`find` explains a miss.
 
-    ``kind`` is what an entry is called in a message ("method", "encoder"); ``more`` adds to the list of names there.
+    ``kind`` is what an entry is called in a message ("method", "encoder"); ``more`` adds to the list of names there,
+    ``listed_by``, a command, stands in for a list that is too long for a line.
     """
 
-    def __init__(self, kind: str, entries: Mapping[str, Entry], *, more: str = "") -> None:
-        self.kind, self.more, self._entries = kind, more, dict(entries)
+    def __init__(self, kind: str, entries: Mapping[str, Entry], *, more: str = "", listed_by: str = "") -> None:
+        self.kind, self.more, self.listed_by, self._entries = kind, more, listed_by, dict(entries)
 
     def __getitem__(self, name: str) -> Entry:
         return self._entries[name]
@@ -58,7 +59,8 @@ class Table(Mapping[str, Entry]):
     def find(self, name: str) -> Entry:
         """The entry called ``name``; otherwise an error that lists the names and says which was probably meant."""
         if name not in self._entries:
-            listed = f"{', '.join(self)}{self.more}"
+            names = f"{', '.join(self)}{self.more}"
+            listed = f"those that `{self.listed_by}` names" if self.listed_by else names
             raise SettingError(f"{self.kind} must be one of {listed}; got {name!r}{did_you_mean(str(name), self)}")
         return self._entries[name]
 

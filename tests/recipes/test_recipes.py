@@ -13,7 +13,7 @@ from eigenview.graph.kernels import Kernel
 from eigenview.methods import METHODS
 from eigenview.methods.pairwise import chosen_kernel
 from eigenview.nn import ENCODERS
-from eigenview.recipes import ABOUT, RECIPES, find_recipe
+from eigenview.recipes import ABOUT, RECIPES
 from eigenview.views import PRESETS
 
 ROOT = Path(__file__).parents[2]
@@ -52,16 +52,16 @@ def test_the_kernels_of_the_table_are_kernels_and_the_figures_its_cells():
     assert len(cells) == 15
     for recipe in cells.values():
         assert isinstance(chosen_kernel(recipe.config().method_settings), Kernel)
-    simple = find_recipe("kernel-infonce-simple-sum-cifar100")
+    simple = RECIPES.find("kernel-infonce-simple-sum-cifar100")
     assert [result.value for result in simple.results] == ["66.73", "68.62"]
-    assert find_recipe("kernel-infonce-concat-sum-cifar10").config().method_settings.head_output == 256
+    assert RECIPES.find("kernel-infonce-concat-sum-cifar10").config().method_settings.head_output == 256
 
 
 def test_views_count_every_crop_of_every_epoch():
-    assert find_recipe("simclr-cifar10").views == 1000 * 50_000 * 2
-    assert find_recipe("swav-imagenet").views == 100 * 1_281_167 * 8
+    assert RECIPES.find("simclr-cifar10").views == 1000 * 50_000 * 2
+    assert RECIPES.find("swav-imagenet").views == 100 * 1_281_167 * 8
 
 
 def test_an_unknown_recipe_is_refused_with_what_was_meant():
     with pytest.raises(SettingError, match="did you mean swav-imagenet"):
-        find_recipe("swav-imagnet")
+        RECIPES.find("swav-imagnet")

@@ -23,7 +23,7 @@ def run(arguments: list[str]) -> None:
     from eigenview.cli.output import Output
     from eigenview.cli.train import start
     from eigenview.cli.train_options import flag_hint, parse_train, settings_among
-    from eigenview.recipes import find_recipe
+    from eigenview.recipes import RECIPES
     from eigenview.runs import merge_settings
 
     arg = tyro.conf.arg
@@ -38,7 +38,7 @@ def run(arguments: list[str]) -> None:
     options = parse_train(_with_method(arguments), verb="recipes run", about=__doc__, first=first)
     if "name" not in options:
         raise SettingError("NAME is missing: one of eigenview recipes list")
-    recipe = find_recipe(options["name"])
+    recipe = RECIPES.find(options["name"])
     given = settings_among(options, OWN)
     if given.get("method") == recipe.settings["method"]:
         given.pop("method")

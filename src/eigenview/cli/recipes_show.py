@@ -27,9 +27,9 @@ class Options:
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="recipes show", about=__doc__)
-    from eigenview.recipes import ABOUT, find_recipe
+    from eigenview.recipes import ABOUT, RECIPES
 
-    recipe = find_recipe(options.name)
+    recipe = RECIPES.find(options.name)
     output = Output(as_json=options.json)
     output.result(json.loads(json.dumps(asdict(recipe))))
     if options.json:

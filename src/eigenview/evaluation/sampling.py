@@ -18,7 +18,7 @@ from eigenview.evaluation.clustering import cluster
 from eigenview.evaluation.observation import Observation, nearest_prototype
 from eigenview.runs import Packed, TrainedRun, write_sample
 from eigenview.views import Cropper, Recipe, Views
-from eigenview.views.show import view_pixels
+from eigenview.views.picture import view_pixels
 
 FEWEST = 3  # images of a sample
 LARGEST_SIDE = 48  # pixels of a thumbnail; smaller images keep their own size

@@ -2,50 +2,38 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
+from importlib import import_module
 
-from eigenview.errors import SettingError
-from eigenview.recipes import (
-    align_uniform_stl10,
-    clustered_imagenet,
-    cpu_cifar10_quick,
-    digits_demo,
-    kernel_infonce,
-    moco_v2_imagenet,
-    random_walk_cifar10,
-    simclr_cifar10,
-    simclr_imagenet,
-    simsiam_cifar10,
-    spectral_cifar10,
-    swav_imagenet,
-)
+from eigenview.names import Table
 from eigenview.recipes.recipe import Recipe, Result
 
-MODULES = (  # in the order they are listed
-    digits_demo,
-    cpu_cifar10_quick,
-    simclr_cifar10,
-    simclr_imagenet,
-    kernel_infonce,
-    random_walk_cifar10,
-    spectral_cifar10,
-    align_uniform_stl10,
-    moco_v2_imagenet,
-    simsiam_cifar10,
-    swav_imagenet,
-    clustered_imagenet,
+MODULES = (  # of this room, in the order they are listed
+    "digits_demo",
+    "cpu_cifar10_quick",
+    "simclr_cifar10",
+    "simclr_imagenet",
+    "kernel_infonce",
+    "random_walk_cifar10",
+    "spectral_cifar10",
+    "align_uniform_stl10",
+    "moco_v2_imagenet",
+    "simsiam_cifar10",
+    "swav_imagenet",
+    "clustered_imagenet",
 )
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for module in MODULES for recipe in module.RECIPES}
-ABOUT: dict[str, str] = {recipe.name: module.__doc__ or "" for module in MODULES for recipe in module.RECIPES}
 
 
-def find_recipe(name: str) -> Recipe:
-    """The recipe called ``name``."""
-    if name not in RECIPES:
-        close = get_close_matches(name, RECIPES, n=1)
-        meant = f"; did you mean {close[0]}?" if close else "; eigenview recipes list names them"
-        raise SettingError(f"no recipe is called {name!r}{meant}")
-    return RECIPES[name]
+def _read() -> tuple[dict[str, Recipe], dict[str, str]]:
+    recipes: dict[str, Recipe] = {}
+    about: dict[str, str] = {}
+    for name in MODULES:
+        module = import_module(f"{__name__}.{name}")
+        for recipe in module.RECIPES:
+            recipes[recipe.name], about[recipe.name] = recipe, module.__doc__ or ""
+    return recipes, about
 
 
-__all__ = ["ABOUT", "RECIPES", "Recipe", "Result", "find_recipe"]
+_recipes, ABOUT = _read()
+RECIPES = Table("recipe", _recipes, listed_by="eigenview recipes list")
+
+__all__ = ["ABOUT", "RECIPES", "Recipe", "Result"]

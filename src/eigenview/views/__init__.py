@@ -3,9 +3,9 @@
 from eigenview.views.augment import ViewBatch, Views
 from eigenview.views.evaluation import EVALUATIONS, CentreView, centre_view
 from eigenview.views.photos import Cropper, Photo
+from eigenview.views.picture import show
 from eigenview.views.presets import PRESETS, auto_recipe, preset
 from eigenview.views.recipe import Affine, Blur, Crop, Jitter, Recipe, recipe_from_json, recipe_to_json
-from eigenview.views.show import show
 
 __all__ = [
     "EVALUATIONS",

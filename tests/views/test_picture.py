@@ -5,7 +5,7 @@ from PIL import Image
 
 from eigenview.errors import ShapeError
 from eigenview.views import Crop, Recipe, Views, preset, show
-from eigenview.views.show import view_pixels
+from eigenview.views.picture import view_pixels
 from tests.views import oracle
 from tests.views.photos import ArrayPhoto
 
