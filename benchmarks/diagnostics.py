@@ -20,11 +20,11 @@ from pathlib import Path
 
 import numpy as np
 from diagnostics_runs import PLAN, TRAINED, Planned
+from eigenview.evaluation.run_diagnosis import diagnose_run
 
 from eigenview.data import Source, decoded, open_source
 from eigenview.diagnostics import THRESHOLDS, Diagnosis, diagnosed
 from eigenview.evaluation import extract, knn_predict, open_run
-from eigenview.evaluation.run_diagnosis import diagnose_run
 from eigenview.training import Run, TrainingDiverged, read_config, train
 
 TRAINING, BANK, QUERIES = 20_000, 8_000, 2_000  # CIFAR-10 images: to train on, and labelled ones for kNN

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from eigenview.evaluation.evaluate_run import RAW_PIXELS, SUPERVISED, UNTRAINED, Subject
+from eigenview.evaluation.runs import EvaluatedRun
 
 from eigenview.data import Source, decoded, open_source, subset
 from eigenview.evaluation import (
@@ -42,8 +44,6 @@ from eigenview.evaluation import (
     transfer,
     view_probe_scores,
 )
-from eigenview.evaluation.evaluate_run import RAW_PIXELS, SUPERVISED, UNTRAINED, Subject
-from eigenview.evaluation.runs import EvaluatedRun
 from eigenview.training import read_config, train
 
 RUN, OTHER = "simclr-0", "align-uniform-0"

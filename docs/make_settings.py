@@ -10,10 +10,11 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
+from eigenview.training.config import CropSettings
+
 from eigenview.cli.settings import Described, described
 from eigenview.methods import METHODS, MethodSettings
 from eigenview.training import TrainConfig
-from eigenview.training.config import CropSettings
 
 PAGE = Path(__file__).with_name("settings.md")
 HEAD = """# Settings

@@ -11,13 +11,13 @@ import shutil
 import warnings
 from pathlib import Path
 
+from eigenview.evaluation.run_diagnosis import diagnose_run, save_diagnosis
+from eigenview.evaluation.sample import write_sample
 from rich.console import Console
 from rich.table import Table
 
 from eigenview.data import Source, open_source
 from eigenview.evaluation import Score, evaluate_run
-from eigenview.evaluation.run_diagnosis import diagnose_run, save_diagnosis
-from eigenview.evaluation.sample import write_sample
 from eigenview.recipes import RECIPES
 from eigenview.report import write_report
 from eigenview.training import progress, read_config, train

@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import torch
+from eigenview.evaluation.evaluate import Split
 from safetensors.torch import save_file
 from sklearn.datasets import load_digits
 
@@ -27,7 +28,6 @@ from eigenview.evaluation import (
     untrained_like,
 )
 from eigenview.evaluation import evaluate as evaluate_module
-from eigenview.evaluation.evaluate import Split
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from eigenview.evaluation.finetune import draw_share
 from sklearn.datasets import load_digits
 
 from eigenview.data import ArraySource, PixelImage, SourceInfo
@@ -27,7 +28,6 @@ from eigenview.evaluation import (
     table,
     transfer,
 )
-from eigenview.evaluation.finetune import draw_share
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
 from tests.processes import run_processes

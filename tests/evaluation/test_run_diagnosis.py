@@ -9,14 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from PIL import Image
-from safetensors.torch import save_file
-from sklearn.datasets import load_digits
-from torch.nn.functional import normalize
-
-from eigenview.data import ArraySource, FolderSource
-from eigenview.diagnostics import Diagnosis, alignment_figure, mean_cosine, prototype_usage, tolerance
-from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.run_diagnosis import (
     UNSEEN_EPOCH,
     Progress,
@@ -26,6 +18,14 @@ from eigenview.evaluation.run_diagnosis import (
     progress_of,
     save_diagnosis,
 )
+from PIL import Image
+from safetensors.torch import save_file
+from sklearn.datasets import load_digits
+from torch.nn.functional import normalize
+
+from eigenview.data import ArraySource, FolderSource
+from eigenview.diagnostics import Diagnosis, alignment_figure, mean_cosine, prototype_usage, tolerance
+from eigenview.errors import DataError, SettingError
 from eigenview.nn import build_encoder, build_head
 from eigenview.views import Views, preset, recipe_to_json
 

@@ -7,13 +7,13 @@ import json
 import numpy as np
 import pytest
 import torch
+from eigenview.evaluation.sample import read_sample, write_sample
 from PIL import Image
 from safetensors.torch import save_file
 
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import extract, open_run
-from eigenview.evaluation.sample import read_sample, write_sample
 from eigenview.nn import build_encoder, build_head
 from eigenview.views import Views, preset
 

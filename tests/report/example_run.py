@@ -1,16 +1,19 @@
-"""A run directory made in a moment, without training: what the report's tests read."""
+"""A run directory written in a moment, without training, by the run's own writers: what the report's tests read."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import numpy as np
 import torch
 from PIL import Image
 
-from eigenview.evaluation import mean_score, save_score
-from eigenview.evaluation.sample import packed
+from eigenview.data import open_source
+from eigenview.evaluation import mean_score
+from eigenview.evaluation.sampling import packed
+from eigenview.methods import MethodParts
+from eigenview.runs import EnvironmentFacts, Packed, RunDirectory, data_facts, read_config, write_sample
+from eigenview.views import preset
 
 CLASSES = ("cat", "dog", "frog", "ship")
 HOSTILE = (
@@ -35,16 +38,18 @@ def write_run(
     loss: float = 3.0,
 ) -> Path:
     """Config, metrics, data, environment, scores with baselines, a sample of ``items`` images of coloured squares."""
-    folder.mkdir(parents=True, exist_ok=True)
-    config = {"source": "pictures", "out": str(folder), "method": "simclr", "encoder": {"name": "small", "width": 1.0}}
-    _write_json(folder / "config.json", {**config, "epochs": 2, "seed": seed, "optimizer": {"learning_rate": 0.1}})
-    _write_json(folder / "data.json", {"source": {"kind": "folder", "place": "pictures", "count": 500}})
-    machine = {"eigenview": "0.1.0", "torch": "2.5", "processes": 2, "threads": 3, "cores": 4}
-    _write_json(folder / "environment.json", machine)
-    lines = [_line(step, loss) for step in range(10, 210, 10)]
-    (folder / "metrics.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"step": 22')
+    directory = RunDirectory(folder)
+    settings = {"source": "pictures", "out": str(folder), "epochs": 2, "seed": seed}
+    config = read_config({**settings, "optimizer": {"learning_rate": 0.1}})
+    facts = data_facts(open_source("digits"), preset("simclr-cifar"), (32, 32, 3), None)
+    environment = EnvironmentFacts(eigenview="0.1.0", torch="2.5", processes=2, threads=3, cores=4)
+    directory.prepare(config, facts, environment, MethodParts(), resume=False)
+    for step in range(10, 210, 10):
+        directory.metrics_file.append(_line(step, loss))
+    with directory.metrics_file.path.open("a") as file:
+        file.write('{"step": 22')  # a crash cut it short
     if has_scores:
-        _write_scores(folder, seed)
+        write_scores(directory, seed, data={"test": "x"})
     if has_sample:
         _write_sample(folder, items, seed, names, classes if is_labelled else None)
     return folder
@@ -68,55 +73,40 @@ def _line(step: int, loss: float) -> dict[str, object]:
     }
 
 
-def _write_scores(folder: Path, seed: int) -> None:
+def write_scores(
+    directory: RunDirectory, seed: int, *, data: dict[str, object], rate: float = 0.8, has_baselines: bool = True
+) -> None:
     random = np.random.default_rng(seed)
+    rates = {directory.name: rate} | ({"untrained": 0.6, "raw pixels": 0.5} if has_baselines else {})
     for name in ("linear", "knn k=20"):
-        for subject, rate in {folder.name: 0.8, "untrained": 0.6, "raw pixels": 0.5}.items():
-            right = torch.from_numpy(random.random(300) < rate)
-            score = mean_score(
-                right, name=name, metric="accuracy", protocol={"k": 1}, data={"test": "x"}, subject=subject
-            )
-            save_score(score, folder)
+        for subject, chance in rates.items():
+            right = torch.from_numpy(random.random(300) < chance)
+            score = mean_score(right, name=name, metric="accuracy", protocol={"k": 1}, data=data, subject=subject)
+            directory.save_score(score)
 
 
 def _write_sample(folder: Path, items: int, seed: int, names: tuple[str, ...], classes: tuple[str, ...] | None) -> None:
-    random, place = np.random.default_rng(seed), folder / "sample"
-    place.mkdir()
+    random = np.random.default_rng(seed)
     group = np.arange(items) % 4
     centres = 4 * random.normal(size=(4, 12))
     features = (centres[group] + random.normal(size=(items, 12))).astype(np.float32)
     features[1] = features[5]  # one pair of duplicates, of one class
-    arrays = {"features": features, "index": np.arange(items), "clusters": group.astype(np.int64)}
-    for name in ("first_view", "second_view"):
-        arrays[name] = (features[:, :8] + 1.0 * random.normal(size=(items, 8))).astype(np.float32)
-    if classes is not None:
-        arrays["labels"] = group.astype(np.int64)
-    for name, values in arrays.items():
-        np.save(place / f"{name}.npy", values)
-    shown = [*names, *(f"photos/{number:05d}.jpg" for number in range(items))][:items]
     colours = ((200, 60, 40), (40, 120, 200), (60, 160, 80), (220, 180, 40))
     pictures = [Image.new("RGB", (8, 8), colours[number]) for number in group]
     columns = 32
-    sheets = [pictures[start : start + columns**2] for start in range(0, items, columns**2)]
-    for number, part in enumerate(sheets):
-        packed(part, 8, columns).save(place / f"thumbnails-{number}.jpg", quality=90, subsampling=0)
-    packed(pictures[:12], 8, 3).save(place / "views.png")
-    summary = {
-        "names": shown,
-        "classes": classes,
-        "thumbnails": {
-            "files": [f"thumbnails-{n}.jpg" for n in range(len(sheets))],
-            "side": 8,
-            "columns": 32,
-            "rows": 32,
-        },
-        "views": {"files": ["views.png"], "side": 8, "columns": 3, "rows": 4},
+    sheets = [packed(pictures[start : start + columns**2], 8, columns) for start in range(0, items, columns**2)]
+    sample = {
+        "features": features,
+        "index": np.arange(items),
+        "clusters": group.astype(np.int64),
+        "labels": None if classes is None else group.astype(np.int64),
+        "names": [*names, *(f"photos/{number:05d}.jpg" for number in range(items))][:items],
+        "classes": None if classes is None else list(classes),
         "source": "pictures",
         "seed": seed,
         "checkpoint": "last",
     }
-    _write_json(place / "sample.json", summary)
-
-
-def _write_json(file: Path, content: object) -> None:
-    file.write_text(json.dumps(content), encoding="utf-8")
+    for name in ("first_view", "second_view"):
+        sample[name] = (features[:, :8] + 1.0 * random.normal(size=(items, 8))).astype(np.float32)
+    views = Packed([packed(pictures[:12], 8, 3)], 8, 3, 4)
+    write_sample(folder, sample, thumbnails=Packed(sheets, 8, columns, columns), views=views)

@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from eigenview.evaluation.sample import Sample, read_sample
 from eigenview.report import charts, galleries
 from eigenview.report.structure import Structure, class_name, confusion, structure_of
+from eigenview.runs import RunDirectory, Sample
 from tests.report.example_run import write_run
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    found = read_sample(write_run(tmp_path_factory.mktemp("run"), items=80))
+    found = RunDirectory(write_run(tmp_path_factory.mktemp("run"), items=80)).sample()
     assert found is not None
     return found
 

@@ -10,13 +10,14 @@ from pathlib import Path
 import pytest
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import compare, load_scores, save_score
+from eigenview.evaluation import compare
 from eigenview.report import write_report
 from eigenview.report.facts import duration, flat, time_figures
 from eigenview.report.run_files import read_run
 from eigenview.report.scores import headline, measures, points
 from eigenview.report.summary import summarise
-from tests.report.example_run import write_run
+from eigenview.runs import RunDirectory
+from tests.report.example_run import write_run, write_scores
 
 
 def read(file: Path) -> str:
@@ -70,15 +71,15 @@ def test_the_comparison_shows_paired_differences_and_refuses_what_is_unfair(tmp_
     runs = [write_run(tmp_path / name, seed=seed, has_sample=False) for seed, name in enumerate(("first", "second"))]
     text = read(write_report(runs, tmp_path))
     assert (tmp_path / "comparison.html").exists()
-    both = [next(s for s in load_scores(run) if (s.subject, s.name) == (run.name, "linear")) for run in runs]
+    both = [next(s for s in RunDirectory(run).scores() if (s.subject, s.name) == (run.name, "linear")) for run in runs]
     row = compare(*both)[1]
     assert points(row.difference, "accuracy") in text
     assert f"p = {row.p_value:.3f}" in text
     for file in (runs[1] / "evaluation").glob("*.json"):
         file.unlink()
-    for score in load_scores(runs[0]):
+    for score in RunDirectory(runs[0]).scores():
         assert score.data == {"test": "x"}
-    save_score(replace(both[1], data={"test": "other"}), runs[1])
+    RunDirectory(runs[1]).save_score(replace(both[1], data={"test": "other"}))
     assert "other protocol or data: not compared" in read(write_report(runs, tmp_path))
 
 
@@ -90,8 +91,10 @@ def test_settings_that_differ_are_listed(tmp_path):
 
 
 def test_a_run_with_settings_alone_still_has_a_report(tmp_path):
-    (tmp_path / "config.json").write_text('{"method": "simclr"}')
-    text = read(write_report([tmp_path]))
+    run = write_run(tmp_path / "run", has_sample=False, has_scores=False)
+    for name in ("metrics.jsonl", "data.json", "environment.json", "method.json"):
+        (run / name).unlink()
+    text = read(write_report([run]))
     assert "This run has logged no steps yet." in text
     assert "No scores yet" in text
     assert "No sample of images" in text
@@ -109,8 +112,8 @@ def test_a_damaged_optional_file_is_named_on_the_page(tmp_path):
     (run / "diagnosis.json").write_text("{}")
     (run / "sample" / "labels.npy").write_bytes(b"no array")
     text = read(write_report([run]))
-    assert "environment.json: Expecting property name" in text
-    assert "diagnosis.json is of another version" in text
+    assert re.search("environment.json is not JSON: Expecting property name", text)
+    assert re.search("diagnosis.json.*diagnose the run again", text)
     assert "cannot be read" in text
 
 
@@ -143,11 +146,30 @@ def test_what_training_could_not_measure_does_not_break_the_page(tmp_path):
 
 
 def test_bad_places_are_refused_with_their_reason(tmp_path):
-    with pytest.raises(DataError, match="is it a run directory"):
+    with pytest.raises(DataError, match="is no run directory"):
         write_report([tmp_path])
     with pytest.raises(SettingError, match="at least one run"):
         write_report([])
     run = write_run(tmp_path / "run", has_sample=False, has_scores=False)
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot write the report"):
+    with pytest.raises(DataError, match="cannot write"):
         write_report([run], tmp_path / "file" / "x.html")
+
+
+def test_scores_on_two_data_sets_are_told_apart(tmp_path):
+    run = write_run(tmp_path / "run", has_sample=False, has_scores=False)
+    for name, rate in {"photos": 0.8, "tiles": 0.7}.items():
+        write_scores(RunDirectory(run), 0, data={"test": name, "set": name}, rate=rate)
+    text = read(write_report([run]))
+    assert "Linear probe on photos" in text
+    assert "Linear probe on tiles" in text
+    assert "Linear probe<" not in text
+
+
+def test_the_top_prefers_a_score_whose_baselines_were_measured(tmp_path):
+    run = write_run(tmp_path / "run", has_sample=False, has_scores=False)
+    write_scores(RunDirectory(run), 0, data={"test": "a", "set": "alone"}, rate=0.9, has_baselines=False)
+    write_scores(RunDirectory(run), 1, data={"test": "b", "set": "beside"}, rate=0.7)
+    said = summarise(read_run(run)).sentence
+    assert "linear probe on beside" in said
+    assert "no baseline" not in said

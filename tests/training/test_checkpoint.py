@@ -6,10 +6,10 @@ import errno
 
 import pytest
 import torch
+from eigenview.training.checkpoint import STATE, WEIGHTS, Checkpoint, Checkpoints
 
 from eigenview.errors import DataError
 from eigenview.training import checkpoint as module
-from eigenview.training.checkpoint import STATE, WEIGHTS, Checkpoint, Checkpoints
 
 
 def some(value: float) -> Checkpoint:

@@ -8,6 +8,7 @@ from eigenview.batches import PROJECTION
 from eigenview.distributed import rank
 from eigenview.errors import SettingError
 from eigenview.evaluation.evaluating import PROTOCOLS, evaluate
+from eigenview.evaluation.sampling import label_stored_sample
 from eigenview.evaluation.subjects import BASELINES, Measuring, Task, subjects_of
 from eigenview.nn import POOLED
 from eigenview.runs import Score, TrainedRun
@@ -43,3 +44,5 @@ def evaluate_run(
                 if rank(how.group) == 0:
                     run.directory.save_score(score)
                 yield score
+    if rank(how.group) == 0:
+        label_stored_sample(run, tasks)

@@ -16,7 +16,8 @@ from eigenview.diagnostics import cluster_count
 from eigenview.errors import DataError
 from eigenview.evaluation.clustering import cluster
 from eigenview.evaluation.observation import Observation, nearest_prototype
-from eigenview.runs import Packed, TrainedRun, write_sample
+from eigenview.evaluation.subjects import Task
+from eigenview.runs import Packed, TrainedRun, label_sample, write_sample
 from eigenview.views import Cropper, Recipe, Views
 from eigenview.views.picture import view_pixels
 
@@ -50,6 +51,35 @@ def save_sample(run: TrainedRun, source: Source, observation: Observation) -> Pa
         sample["prototypes"] = nearest_prototype(first, fitting[0]).numpy() if fitting else None
     seed = run.directory.config.seed
     return write_sample(run.folder, sample, thumbnails=_thumbnails(chosen), views=_views(chosen, run.recipe, seed))
+
+
+def label_stored_sample(run: TrainedRun, tasks: Sequence[Task]) -> bool:
+    """Labels for the run's stored sample from labelled images of the same files, so that the map shows classes.
+
+    False where the sample has labels, or fewer than half of its images are among the tasks'.
+    """
+    sample = run.directory.sample()
+    if sample is None or sample.labels is not None:
+        return False
+    known: dict[str, list[tuple[str, int]]] = {}
+    for source in (part for task in tasks for part in (task.train, task.test)):
+        for index, label in enumerate(np.asarray(source.labels).tolist()):
+            path = source.path(index)
+            name = path.as_posix() if path is not None else source.image(index).name
+            known.setdefault(name.rpartition("/")[2], []).append((name, label))
+    labels = np.array([_label_of(name, known.get(name.rpartition("/")[2], [])) for name in sample.names])
+    if (labels >= 0).mean() < 0.5:
+        return False
+    label_sample(run.folder, labels, tasks[0].train.classes)
+    return True
+
+
+def _label_of(name: str, candidates: Sequence[tuple[str, int]]) -> int:
+    """The label of the item whose name is this one, though one of them may begin further up; −1 where not one is."""
+    same = {
+        label for other, label in candidates if f"/{other}".endswith(f"/{name}") or f"/{name}".endswith(f"/{other}")
+    }
+    return same.pop() if len(same) == 1 else -1
 
 
 def _clusters(features: Tensor, labels: NDArray[np.int64] | None, seed: int) -> Tensor:

@@ -56,14 +56,13 @@ def measures(run: RunFiles) -> list[Measure]:
 
 
 def headline(run: RunFiles) -> list[Measure]:
-    """At most four measures of different kinds, for the top of the page."""
+    """At most four measures of different kinds, for the top of the page: with baselines where some were measured."""
     chosen: dict[str, Measure] = {}
-    for measure in measures(run):
+    for measure in sorted(measures(run), key=lambda measure: not measure.baselines):
         _, name = set_and_protocol(measure.own)
         kind = "few" if "labels" in name else name.split(" ")[0]
-        if measure.own.higher_is_better or kind not in chosen:
-            chosen.setdefault(kind, measure)
-    return list(chosen.values())[:CARDS]
+        chosen.setdefault(kind, measure)
+    return sorted(chosen.values(), key=lambda measure: rank(measure.own))[:CARDS]
 
 
 def rank(score: Score) -> tuple[int, int, str]:
@@ -73,9 +72,9 @@ def rank(score: Score) -> tuple[int, int, str]:
 
 
 def set_and_protocol(score: Score) -> tuple[str, str]:
-    """Scores on several data sets have names such as "cifar: linear"."""
+    """What the data set is called, and what was measured; earlier versions wrote both as "cifar: linear"."""
     before, colon, after = score.name.rpartition(": ")
-    return (before, after) if colon else ("", score.name)
+    return (before, after) if colon else (score.data_name, score.name)
 
 
 def title(score: Score) -> str:
@@ -88,7 +87,12 @@ def title(score: Score) -> str:
         said = protocol.replace("1 labels", "1 label") if protocol.startswith("1 ") else protocol
     else:
         said = WORDS.get(name, name[:1].upper() + name[1:])
-    return f"{said} on {data}" if data else said
+    return f"{said} on {data or _unnamed(score)}"
+
+
+def _unnamed(score: Score) -> str:
+    """A data set that nobody named, by the number of its test images."""
+    return f"{len(score.items):,} test images" if score.items else "unnamed images"
 
 
 def described(score: Score) -> Html:

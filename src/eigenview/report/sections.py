@@ -11,7 +11,7 @@ from eigenview.report.map_section import map_stage
 from eigenview.report.run_files import RunFiles, number
 from eigenview.report.structure import Structure
 
-NO_SAMPLE = "No sample of images yet: eigenview train writes one at its end, or write_sample(run, source) at any time."
+NO_SAMPLE = "No sample of images yet: eigenview train writes one at its end, eigenview diagnose RUN at any time."
 NO_SCORES = "No scores yet: eigenview evaluate RUN SOURCE measures them, with the baselines."
 
 CHARTS = {  # id: heading, how to read it

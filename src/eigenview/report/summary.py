@@ -50,7 +50,7 @@ def _gain(measure: Measure) -> str:
     said = f"{_capital(own.metric)} by {name} is {value}"
     gaps = [_gap(row) for row in measure.rows[1:]]
     listed = " and ".join(filter(None, [", ".join(gaps[:-1]), *gaps[-1:]]))
-    return f"{said}, {listed}." if gaps else f"{said}; no baseline was measured."
+    return f"{said}, {listed}." if gaps else f"{said}; no baseline was measured on these images."
 
 
 def _gap(row: Compared) -> str:
