@@ -29,8 +29,9 @@ from bars import Bar, best_times, finish
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
-from eigenview.evaluation import knn, knn_predict, select_logistic
+from eigenview.evaluation import knn_predict, select_logistic
 from eigenview.evaluation.linear import INVERSE_PENALTIES, stratified_folds
+from eigenview.graph.nearest import BLOCK_ELEMENTS
 
 TRAIN, TEST, WIDTH, CLASSES, K, TEMPERATURE = 50_000, 10_000, 512, 10, 200, 0.1
 FOLDS, QUICK = 5, 10  # a quick run has a tenth of the rows
@@ -61,7 +62,7 @@ def neighbours_contenders(train: int, test: int) -> dict[str, Callable[[], Tenso
 
     def bare() -> Tensor:
         rows, points = normalize(bank, dim=1), normalize(queries, dim=1)
-        step = knn.BLOCK_ELEMENTS // len(rows)
+        step = BLOCK_ELEMENTS // len(rows)
         space = torch.empty(step, len(rows))
         found = []
         for start in range(0, len(points), step):

@@ -9,34 +9,23 @@ import pytest
 import torch
 
 from eigenview.diagnostics import duplicate_share, hubness, matched_views, near_duplicates, neighbourhood_preservation
-from eigenview.diagnostics.neighbours import nearest
-from eigenview.diagnostics.rows import on_sphere, open_rows
+from eigenview.diagnostics.neighbours import all_nearest
+from eigenview.diagnostics.rows import open_rows
 from eigenview.errors import SettingError, ShapeError
 from tests.diagnostics.clouds import cosines_by_loops, gaussian, nearest_by_loops, rotated
 
 
 def small_blocks(monkeypatch):
-    monkeypatch.setattr("eigenview.diagnostics.neighbours.BLOCK_ANCHORS", 7)
-    monkeypatch.setattr("eigenview.diagnostics.neighbours.BLOCK_CANDIDATES", 5)
+    monkeypatch.setattr("eigenview.graph.nearest.BANK_ROWS", 5)
+    monkeypatch.setattr("eigenview.diagnostics.neighbours.QUERY_ROWS", 7)
     monkeypatch.setattr("eigenview.diagnostics.duplicates.BLOCK_ROWS", 11)
 
 
-@pytest.mark.parametrize("neighbours", [1, 4, 8])
-def test_nearest_equals_a_sort_of_all_pairs(neighbours: int, monkeypatch):
-    small_blocks(monkeypatch)
-    rows = gaussian(31, 3)
-    found = nearest(on_sphere(rows), [open_rows(rows)], neighbours, own=torch.arange(31))
-    assert found.index.tolist() == nearest_by_loops(rows, neighbours)
-    line = cosines_by_loops(rows)
-    expected = [[line[i][j] for j in near] for i, near in enumerate(nearest_by_loops(rows, neighbours))]
-    torch.testing.assert_close(found.cosine, torch.tensor(expected, dtype=torch.float64))
-
-
-def test_several_sources_are_searched_as_one(monkeypatch):
+def test_all_rows_of_all_sources_are_searched_as_one(monkeypatch):
     small_blocks(monkeypatch)
     rows = gaussian(30, 3)
-    found = nearest(on_sphere(rows[:10]), [open_rows(rows[:13]), open_rows(rows[13:])], 3, own=torch.arange(10))
-    assert found.index.tolist() == nearest_by_loops(rows, 3)[:10]
+    blocks = list(all_nearest([open_rows(rows[:13]), open_rows(rows[13:])], 3))
+    assert torch.cat([near.index for near in blocks]).tolist() == nearest_by_loops(rows, 3)
 
 
 def test_preservation_is_the_mean_overlap_of_neighbourhoods():

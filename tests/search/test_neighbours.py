@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +22,6 @@ from eigenview.search import (
     open_embeddings,
 )
 from eigenview.search.about import anchored
-from eigenview.search.neighbours import exact_nearest
 from eigenview.search.pictures import Pictures
 from eigenview.search.sheet import PAPER, Block, Tile, draw_sheet
 from tests.search.encoders import VIEW, small_encoder, write_pictures
@@ -50,16 +48,6 @@ def test_the_nearest_are_those_that_loops_find(stored):
     assert [one.row for one in answer.neighbours] == [row for row, _ in expected]
     assert [one.cosine for one in answer.neighbours] == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
     assert [one.path for one in answer.neighbours] == [stored.paths[row] for row, _ in expected]
-
-
-def test_blocks_of_the_set_do_not_change_the_answer(monkeypatch):
-    rows = torch.randn(50, 8, generator=torch.Generator().manual_seed(0))
-    queries = torch.randn(3, 8, generator=torch.Generator().manual_seed(1))
-    whole = exact_nearest(rows, queries, 12)
-    monkeypatch.setattr(sys.modules["eigenview.search.neighbours"], "BLOCK_ROWS", 7)
-    blocked = exact_nearest(rows, queries, 12)
-    torch.testing.assert_close(blocked[0], whole[0])
-    assert blocked[1].tolist() == whole[1].tolist()
 
 
 def test_an_item_is_no_neighbour_of_itself_by_index_or_by_file(stored, monkeypatch):

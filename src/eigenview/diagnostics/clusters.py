@@ -11,11 +11,12 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 from eigenview.diagnostics.estimates import Estimate, share_of_sample
-from eigenview.diagnostics.neighbours import BLOCK_CANDIDATES, check_neighbours, nearest
-from eigenview.diagnostics.rows import Embeddings, Rows, check_same_shape, on_sphere, open_rows, sampled_rows
+from eigenview.diagnostics.neighbours import all_nearest, check_neighbours
+from eigenview.diagnostics.rows import Embeddings, JoinedRows, Rows, check_same_shape, open_rows, sampled_rows
 from eigenview.diagnostics.sphere import ANCHORS, Labels, checked_labels
 from eigenview.errors import SettingError, ShapeError
 from eigenview.graph.laplacian import eigengap
+from eigenview.graph.nearest import nearest
 
 NODES = 2000  # sampled for the graphs whose eigenvalues or components are sought
 
@@ -98,8 +99,8 @@ def connectivity(
     chosen = sampled_rows(n, max(2, -(-anchors // len(rows))), seed)  # images: each has an anchor in every view
     meets = torch.zeros(len(chosen), dtype=torch.bool)
     for place, view in enumerate(rows):
-        found = nearest(view.unit_take(chosen), rows, width, own=chosen + place * n)
-        meets |= ((found.index.cpu() % n != chosen[:, None]) & (found.cosine.cpu() >= least)).any(dim=1)
+        near = nearest(JoinedRows(rows), view.take(chosen), k=width, own=chosen + place * n)
+        meets |= ((near.index.cpu() % n != chosen[:, None]) & (near.similarity.cpu() >= least)).any(dim=1)
     few = sampled_rows(n, images, seed)
     graph = _graph_of_nearest([Rows(view.take(few), len(few), view.d, view.dtype) for view in rows], width, least)
     components, member = csgraph.connected_components(graph, directed=False)
@@ -130,15 +131,11 @@ def prototype_usage(assignment: Labels, prototypes: int) -> PrototypeUsage:
 
 def _graph_of_nearest(sources: list[Rows], neighbours: int, cosine: float = -math.inf) -> sparse.csr_array:
     """The symmetric 0/1 graph that joins each row to its nearest; with several sources, of images: row i of each."""
-    n, start_of, end_of = sources[0].n, [], []
-    for place, source in enumerate(sources):
-        for start, block in source.blocks(BLOCK_CANDIDATES):
-            own = torch.arange(start, start + len(block)) + place * n
-            found = nearest(on_sphere(block), sources, neighbours, own=own)
-            close = found.cosine.cpu().flatten() >= cosine
-            start_of.append((own % n).repeat_interleave(neighbours)[close])
-            end_of.append(found.index.cpu().flatten()[close] % n)
-    edges = (torch.cat(start_of).numpy(), torch.cat(end_of).numpy())
+    n, blocks = sources[0].n, list(all_nearest(sources, neighbours))
+    close = torch.cat([near.similarity.cpu() for near in blocks]).flatten() >= cosine
+    end_of = torch.cat([near.index.cpu() for near in blocks]).flatten()
+    start_of = torch.arange(n * len(sources)).repeat_interleave(neighbours)
+    edges = ((start_of[close] % n).numpy(), (end_of[close] % n).numpy())
     graph = sparse.csr_array(sparse.coo_array((np.ones(len(edges[0])), edges), shape=(n, n)))
     graph = graph + graph.T
     graph.data[:] = 1.0

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor
 
 from eigenview.diagnostics.estimates import Estimate, share_of_sample
-from eigenview.diagnostics.neighbours import nearest
 from eigenview.diagnostics.rows import Embeddings, Rows, on_sphere, open_rows, sampled_rows
 from eigenview.diagnostics.sphere import ANCHORS
 from eigenview.errors import SettingError
+from eigenview.graph.nearest import nearest
 
 COSINE = 0.999  # from here on two rows are near-duplicates: an angle below 2.6 degrees
 APART = 0.1  # a duplicate is at most this share as far away as the tenth neighbour: else rows are just dense there
@@ -91,15 +91,15 @@ def duplicate_share(
     rows = open_rows(embeddings, least=2)
     chosen = sampled_rows(rows.n, anchors, seed)
     anchor_rows = rows.unit_take(chosen)
-    found = nearest(anchor_rows, [rows], min(10, rows.n - 1), own=chosen)
+    near = nearest(rows, anchor_rows, k=min(10, rows.n - 1), own=chosen).index
     closest, fifth, tenth = (  # by differences: 2 − 2·cos would leave only rounding of a small distance
-        torch.linalg.vector_norm(anchor_rows - rows.unit_take(found.index[:, place]), dim=1).cpu()
-        for place in (0, len(found.index[0]) // 2 - 1, -1)
+        torch.linalg.vector_norm(anchor_rows - rows.unit_take(near[:, place]), dim=1).cpu()
+        for place in (0, near.shape[1] // 2 - 1, -1)
     )
     rounding = 4 * torch.finfo(rows.dtype).eps
     is_near = (closest <= math.sqrt(2 - 2 * cosine) * (1 + SLACK)) & (closest <= apart * tenth)
     hits = is_near | (closest <= rounding)
-    pairs = torch.stack([chosen[hits], found.index[:, 0].cpu()[hits]], dim=1).sort(dim=1).values
+    pairs = torch.stack([chosen[hits], near[:, 0].cpu()[hits]], dim=1).sort(dim=1).values
     dimension = _intrinsic_dimension(fifth[fifth > rounding], tenth[fifth > rounding]) if rows.n > 10 else None
     by_chance = 0.0 if dimension is None else 1 - (1 - apart**dimension) ** 9  # some of nine volumes below apart^D
     share = share_of_sample(hits, rows.n)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -76,6 +76,21 @@ class Rows:
         numbers = np.float64 if self.dtype == torch.float64 else np.float32
         part = array[where.cpu().numpy()] if isinstance(where, Tensor) else array[where]
         return torch.from_numpy(np.array(part, dtype=numbers, order="C"))  # a copy: a mapped file is read-only
+
+
+class JoinedRows:
+    """The rows of several sources one after the other, as one bank to search."""
+
+    def __init__(self, sources: Sequence[Rows]) -> None:
+        self.sources, first = sources, sources[0]
+        self.n, self.d, self.dtype, self.device = sum(rows.n for rows in sources), first.d, first.dtype, first.device
+
+    def blocks(self, size: int | None = None) -> Iterator[tuple[int, Tensor]]:
+        first = 0
+        for rows in self.sources:
+            for start, block in rows.blocks(size):
+                yield first + start, block
+            first += rows.n
 
 
 Embeddings = Tensor | NDArray[np.floating] | str | Path | Rows

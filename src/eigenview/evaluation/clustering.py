@@ -12,9 +12,9 @@ from torch import Tensor
 
 from eigenview.errors import SettingError
 from eigenview.evaluation.checks import check_features, check_labels
-from eigenview.evaluation.knn import nearest
 from eigenview.graph import spherical_kmeans
 from eigenview.graph.laplacian import spectral_clustering
+from eigenview.graph.nearest import nearest
 
 Counts = npt.NDArray[np.float64]
 

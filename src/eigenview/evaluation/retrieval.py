@@ -7,18 +7,12 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.checks import (
-    check_features,
-    check_labels,
-    check_no_class_is_new,
-    check_same_width,
-    working_dtype,
-)
+from eigenview.evaluation.checks import check_labels, check_no_class_is_new
+from eigenview.graph.nearest import similarities
 
-BLOCK_ELEMENTS = 1 << 22  # similarities ranked at a time: sorting needs several copies
+RANKED_ELEMENTS = 1 << 22  # similarities ranked at a time: sorting needs several copies
 
 
 @dataclass(frozen=True)
@@ -43,33 +37,24 @@ def retrieve(
     AP = (1/R) Σ over the R relevant rows of (relevant rows up to it) / (its rank). Without queries, each row of the
     gallery asks for the others. A query without any relevant row is refused: its AP is not defined.
     """
-    check_features(gallery, "the gallery")
     check_labels(gallery_labels, len(gallery), "labels of the gallery")
     is_own = queries is None
     asked, wanted = (gallery, gallery_labels) if queries is None or query_labels is None else (queries, query_labels)
     if (queries is None) != (query_labels is None):
         raise SettingError("queries and their labels go together; got one without the other")
-    check_features(asked, "queries")
-    check_same_width(gallery, asked, ("the gallery", "queries"))
     check_labels(wanted, len(asked), "labels of the queries")
     check_no_class_is_new(gallery_labels, wanted)
     _check(gallery_labels, k, is_own)
-    dtype = working_dtype(gallery, asked)
-    rows, points = normalize(gallery.to(dtype), dim=1), normalize(asked.to(dtype), dim=1)
     recall: dict[int, list[Tensor]] = {number: [] for number in sorted(set(k))}
     precision: list[Tensor] = []
-    step = max(1, BLOCK_ELEMENTS // len(rows))
-    for start in range(0, len(points), step):
-        scores = points[start : start + step] @ rows.T
-        if is_own:
-            own = torch.arange(len(scores), device=scores.device)
-            scores[own, own + start] = -torch.inf  # last in the ranking, and cut off there
-        order = scores.argsort(dim=1, descending=True, stable=True)[:, : len(rows) - is_own]
-        relevant = gallery_labels[order] == wanted[start : start + step, None]
-        for number, found in recall.items():
-            found.append(relevant[:, :number].any(dim=1))
+    for where, scores in similarities(gallery, asked, excludes_self=is_own, elements=RANKED_ELEMENTS):
+        # a query's own row is last in the ranking, and cut off there
+        order = scores.argsort(dim=1, descending=True, stable=True)[:, : len(gallery) - is_own]
+        relevant = gallery_labels[order] == wanted[where, None]
+        for number, hits in recall.items():
+            hits.append(relevant[:, :number].any(dim=1))
         precision.append(_average_precision(relevant))
-    return Retrieval({number: torch.cat(found).double() for number, found in recall.items()}, torch.cat(precision))
+    return Retrieval({number: torch.cat(hits).double() for number, hits in recall.items()}, torch.cat(precision))
 
 
 def _average_precision(relevant: Tensor) -> Tensor:

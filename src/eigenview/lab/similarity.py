@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.evaluation.knn import nearest
+from eigenview.graph.nearest import nearest
 
 
 def centred_rows(rows: Tensor, weights: Tensor | None = None) -> Tensor:

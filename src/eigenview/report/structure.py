@@ -19,8 +19,8 @@ from eigenview.diagnostics import cluster_count, duplicate_share, spectrum
 from eigenview.diagnostics.clusters import ClusterCount
 from eigenview.errors import EigenviewError
 from eigenview.evaluation import fit_logistic
-from eigenview.evaluation.knn import nearest
 from eigenview.graph.laplacian import spectral_embedding
+from eigenview.graph.nearest import nearest
 from eigenview.runs import Sample
 
 NEIGHBOURS = 10

@@ -16,7 +16,7 @@ from eigenview.batches import encode_source
 from eigenview.data.files import FilesSource
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation.checks import check_features
-from eigenview.evaluation.knn import nearest
+from eigenview.graph.nearest import nearest
 from eigenview.names import printable
 from eigenview.search.approximate import LARGE, approximate_nearest, has_faiss
 from eigenview.search.makers import AnyRun, Maker, maker_of
@@ -25,8 +25,6 @@ from eigenview.views import CentreView
 
 Engine = Literal["auto", "exact", "faiss"]
 Query = int | str | Path
-
-BLOCK_ROWS = 1 << 16  # of the set, compared at a time: a mapped file is never held whole
 
 
 @dataclass(frozen=True)
@@ -104,23 +102,8 @@ def _search(stored: Embeddings, vectors: Tensor, k: int, engine: Engine) -> tupl
         raise SettingError(f"engine is auto, exact or faiss; got {engine!r}")
     if engine == "faiss" or (engine == "auto" and len(stored) >= LARGE and has_faiss()):
         return approximate_nearest(stored, vectors, k)
-    return exact_nearest(stored.vectors, vectors, k)
-
-
-def exact_nearest(rows: Tensor, vectors: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """(q, k) cosines and row numbers; the best of each block of rows, and the best of those."""
-    best: tuple[Tensor, Tensor] | None = None
-    for start in range(0, len(rows), BLOCK_ROWS):
-        block = rows[start : start + BLOCK_ROWS]
-        found = nearest(block, vectors, k=min(k, len(block)))
-        cosine, index = found.similarity, found.index + start
-        if best is not None:
-            cosine, index = torch.cat([best[0], cosine], dim=1), torch.cat([best[1], index], dim=1)
-            cosine, place = cosine.topk(min(k, cosine.shape[1]), dim=1)
-            index = index.gather(1, place)
-        best = (cosine, index)
-    assert best is not None
-    return best
+    exact = nearest(stored.vectors, vectors, k=k)
+    return exact.similarity, exact.index
 
 
 def _answer(asked: _Asked, stored: Embeddings, rows: list[int], cosines: list[float], k: int) -> Answer:
