@@ -82,3 +82,12 @@ def test_bad_sizes_and_images_are_refused():
         CentreView(8, 8)(torch.rand(1, 3, 8, 8))
     with pytest.raises(ShapeError, match=r"\(n, c, 8, 8\) is needed"):
         CentreView(8, 8).finish([torch.zeros(1, 3, 9, 9, dtype=torch.uint8)])
+
+
+def test_images_of_the_views_own_size_are_not_enlarged_to_be_cropped():
+    recipe = preset("wang-isola-stl")
+    assert centre_view(recipe).resize == 73
+    assert centre_view(recipe, side=64).resize == 64
+    assert centre_view(recipe, side=70).resize == 70
+    assert centre_view(recipe, side=300).resize == 73
+    assert centre_view(recipe, side=20).resize == 64  # smaller images must be enlarged

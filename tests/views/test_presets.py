@@ -9,6 +9,7 @@ from eigenview.views import (
     Affine,
     Blur,
     Crop,
+    ImageStatistics,
     Jitter,
     Recipe,
     auto_recipe,
@@ -103,7 +104,9 @@ def test_auto_caps_photos_at_224_and_knows_grey_images():
 
 
 def test_an_unknown_preset_is_refused_with_the_names():
-    with pytest.raises(SettingError, match="no preset is called 'simclr'; there are simclr-imagenet, "):
+    with pytest.raises(
+        SettingError, match="preset must be one of simclr-imagenet, .*got 'simclr'; did you mean simclr-cifar"
+    ):
         preset("simclr")
 
 
@@ -163,3 +166,14 @@ def test_json_that_describes_no_views_is_refused(change, message):
         recipe_from_json({**recipe_to_json(preset("moco-v2")), **change})
     with pytest.raises(SettingError, match="all of it: Input should be an object; got 7"):
         recipe_from_json(7)
+
+
+def test_auto_goes_easy_on_images_far_from_photographs():
+    photos = ImageStatistics((0.48, 0.45, 0.4), (0.24, 0.23, 0.22))
+    assert auto_recipe(64, 64, 3, statistics=photos) == auto_recipe(64, 64, 3)
+    dark = auto_recipe(64, 64, 3, statistics=ImageStatistics((0.1, 0.12, 0.08), (0.06, 0.05, 0.001)))
+    assert dark.jitter.brightness == auto_recipe(64, 64, 3).jitter.brightness / 4
+    assert dark.mean == (0.1, 0.12, 0.08)
+    assert dark.std == (0.06, 0.05, 0.02)  # a constant channel is not blown up
+    for level, contrast in ((0.9, 0.2), (0.5, 0.05)):
+        assert not ImageStatistics((level,) * 3, (contrast,) * 3).is_like_photographs

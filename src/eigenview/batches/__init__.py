@@ -12,7 +12,8 @@ from eigenview.batches.encode import (
     encoded_batches,
     evaluating,
 )
-from eigenview.batches.loader import BATCH, AnySource, SeenBatch, ViewLoader, first_shape, first_view
+from eigenview.batches.loader import BATCH, AnySource, SeenBatch, ViewLoader, first_view
+from eigenview.batches.looks import first_shape, image_statistics
 
 __all__ = [
     "BATCH",
@@ -29,4 +30,5 @@ __all__ = [
     "evaluating",
     "first_shape",
     "first_view",
+    "image_statistics",
 ]

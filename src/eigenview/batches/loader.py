@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,15 @@ from torch import Tensor
 from eigenview.data import (
     Batch,
     BatchSource,
-    Item,
-    LazyImage,
     Loader,
     LoaderState,
     Source,
     StreamLoader,
     StreamSource,
     StreamState,
-    UnreadableImage,
 )
-from eigenview.data.source import Share
 from eigenview.distributed import Group, world_size
-from eigenview.errors import DataError
 from eigenview.views import CentreView, Cropper, ViewBatch, Views
-from eigenview.views.settings import Shape
 
 AnySource = Source | StreamSource
 
@@ -166,23 +159,3 @@ def _prepare(views: Views | CentreView) -> Any:
 def first_view(seen: SeenBatch) -> Tensor:
     """The first view of every item (n, c, size, size)."""
     return seen.views.views[0]
-
-
-def first_shape(source: AnySource) -> Shape:
-    """Height, width and channels of the first image that can be read."""
-    for image in _images(source):
-        try:
-            height, width, channels = image().pixels().shape
-        except UnreadableImage:
-            continue
-        return height, width, channels
-    raise DataError("none of the images can be read; `eigenview data check` says why")
-
-
-def _images(source: AnySource) -> Iterator[Callable[[], LazyImage]]:
-    if isinstance(source, Source):
-        yield from (partial(source.image, index) for index in range(len(source)))
-        return
-    for item in source.items(Share(seed=0, epoch=0), shuffle=False):
-        if isinstance(item, Item):
-            yield partial(getattr, item, "image")

@@ -41,13 +41,15 @@ def run(arguments: list[str]) -> None:
         raise SettingError(f"--count is a number of images, at least 1; got {options.count}")
     import numpy as np
 
-    from eigenview.batches import first_shape
+    from eigenview.batches import first_shape, image_statistics
     from eigenview.data import BatchSource, open_images
     from eigenview.views import show
     from eigenview.views.settings import ViewSettings
 
     source = open_images(options.source, needs_index=True)
-    recipe = ViewSettings(preset=options.preset, size=options.size).recipe(first_shape(source))
+    recipe = ViewSettings(preset=options.preset, size=options.size).recipe(
+        first_shape(source), image_statistics(source)
+    )
     places = np.unique(np.linspace(0, len(source) - 1, min(options.count, len(source))).round().astype(np.int64))
     photos = [] if isinstance(source, BatchSource) else [source.image(int(place)) for place in places]
     images = source.batch(places) if isinstance(source, BatchSource) else photos

@@ -17,7 +17,7 @@ from eigenview.diagnostics.clusters import PrototypeUsage
 from eigenview.errors import DataError, SettingError
 from eigenview.nn import POOLED, Encoder
 from eigenview.runs import TrainedRun
-from eigenview.views import Recipe, Views, centre_view
+from eigenview.views import CentreView, Recipe, Views
 
 UNSEEN_EPOCH = 1_000_003  # views are drawn as of this epoch: none that training has seen
 
@@ -28,12 +28,13 @@ class Observed:
 
     encoder: Encoder
     recipe: Recipe
+    view: CentreView  # without augmentation
     head: nn.Module | None = None
     prototypes: tuple[Tensor, ...] = ()  # (K, d) each
 
     @classmethod
     def of_run(cls, run: TrainedRun) -> Observed:
-        return cls(run.encoder, run.recipe, run.head, run.prototypes)
+        return cls(run.encoder, run.recipe, run.view, run.head, run.prototypes)
 
     @property
     def layers(self) -> tuple[str, ...]:
@@ -67,7 +68,7 @@ def observe(
     pair = Views(observed.recipe.with_crops([replace(observed.recipe.crops[0], count=2)]), seed=seed)
     extractor = Extractor(observed.encoder, observed.layers, observed.head)
     random = encode_source(extractor, chosen, pair, epoch=UNSEEN_EPOCH, workers=workers, title="two views")
-    fixed = encode_source(extractor, chosen, centre_view(observed.recipe), workers=workers, title="features")
+    fixed = encode_source(extractor, chosen, observed.view, workers=workers, title="features")
     if len(random.index) < 2 or not torch.equal(random.index, fixed.index):
         raise DataError(f"images are compared: {len(random.index)} of {len(chosen)} could be read; check the source")
     index = drawn[fixed.index.numpy()]

@@ -8,7 +8,7 @@ from eigenview.runs.directory import UNREADABLE, RunDirectory, is_run
 from eigenview.runs.facts import DataFacts, EnvironmentFacts, data_facts, environment_facts
 from eigenview.runs.lock import RunLock
 from eigenview.runs.metrics import Metrics, MetricsFile, number
-from eigenview.runs.sample import Packed, Sample, Sheets, write_sample
+from eigenview.runs.sample import Packed, Sample, Sheets, label_sample, write_sample
 from eigenview.runs.scores import Score, ScoreFolder
 from eigenview.runs.trained import OWN, TrainedRun, fresh_copy, open_run
 
@@ -37,6 +37,7 @@ __all__ = [
     "environment_facts",
     "fresh_copy",
     "is_run",
+    "label_sample",
     "load_config",
     "merge_settings",
     "number",

@@ -52,7 +52,7 @@ class DataFacts(Stored):
     @property
     def view(self) -> CentreView:
         """The evaluation view that fits how the run was trained."""
-        return centre_view(self.views)
+        return centre_view(self.views, side=min(self.image.height, self.image.width))
 
 
 class EnvironmentFacts(Stored):

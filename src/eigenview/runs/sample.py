@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,6 +75,18 @@ def write_sample(run: Path, sample: Mapping[str, object], *, thumbnails: Packed,
         summary["views"] = None if views is None else _written(views, folder, "views-{}.png", optimize=True)
         write_json(folder / SUMMARY, {"format": FORMAT, **summary})
     return place
+
+
+def label_sample(run: Path, labels: Ints, classes: Sequence[str] | None) -> None:
+    """Give the items of ``RUN/sample`` labels (n,), −1 for none; what else is stored stays."""
+    place = restore_folder(run / FOLDER)
+    summary = read_object(inside(place, SUMMARY))
+    with atomic_folder(run / FOLDER) as folder:
+        for file in place.iterdir():
+            if file.name not in (SUMMARY, "labels.npy"):
+                shutil.copyfile(inside(place, file.name), folder / file.name)
+        np.save(folder / "labels.npy", labels)
+        write_json(folder / SUMMARY, {**summary, "classes": None if classes is None else list(classes)})
 
 
 def _written(packed: Packed, folder: Path, pattern: str, **options: Any) -> dict[str, JSON]:

@@ -86,9 +86,7 @@ class TrainedRun:
             return settings.build(channels=self.channels, image_size=self.view.size).eval()
 
 
-def open_run(
-    run: str | Path | RunDirectory, *, checkpoint: str = LAST, encoder: nn.Module | None = None
-) -> TrainedRun:
+def open_run(run: str | Path | RunDirectory, *, checkpoint: str = LAST, encoder: nn.Module | None = None) -> TrainedRun:
     """The encoder of a run with a checkpoint's weights, whose hash is checked.
 
     ``encoder``: a module like the one given to ``train``, needed only where there was one.

@@ -13,7 +13,7 @@ import torch.distributed as dist
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
-from eigenview.batches import AnySource, first_shape
+from eigenview.batches import AnySource, first_shape, image_statistics
 from eigenview.data import Source, open_images
 from eigenview.distributed import Group, from_first_process
 from eigenview.errors import DataError, EigenviewError, NotFiniteError
@@ -71,7 +71,7 @@ def train(
         directory.check_free(resume=resume)
         images = open_images(config.source, log=config.out / UNREADABLE) if source is None else source
         shape = first_shape(images)
-        recipe = config.views.recipe(shape)
+        recipe = config.views.recipe(shape, image_statistics(images))
         feed = Feed(config, images, recipe, group=group)
         size = recipe.crops[0].size
         if encoder is None:

@@ -4,7 +4,7 @@ from eigenview.views.augment import ViewBatch, Views
 from eigenview.views.evaluation import EVALUATIONS, CentreView, centre_view
 from eigenview.views.photos import Cropper, Photo
 from eigenview.views.picture import show
-from eigenview.views.presets import PRESETS, auto_recipe, preset
+from eigenview.views.presets import PRESETS, ImageStatistics, auto_recipe, preset
 from eigenview.views.recipe import Affine, Blur, Crop, Jitter, Recipe, recipe_from_json, recipe_to_json
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "CentreView",
     "Crop",
     "Cropper",
+    "ImageStatistics",
     "Jitter",
     "Photo",
     "Recipe",

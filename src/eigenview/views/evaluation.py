@@ -99,13 +99,16 @@ class CentreView:
         return pixels.mul_((high - low) / 255.0).add_(low)
 
 
-def centre_view(recipe: Recipe) -> CentreView:
+def centre_view(recipe: Recipe, *, side: int | None = None) -> CentreView:
     """The evaluation view that fits a recipe: its first size and statistics, resized to 8/7 of it from 64 pixels on.
 
-    8/7 is ImageNet's 256 for 224; smaller images are too small to give pixels away, and keep theirs.
+    8/7 is ImageNet's 256 for 224; smaller views are too small to give pixels away, and keep theirs. ``side`` is the
+    images' shorter one: none is enlarged only to be cropped again.
     """
     size = recipe.crops[0].size
     margin = round(size * 8 / 7) if size >= 64 else size
+    if side is not None:
+        margin = max(size, min(margin, side))
     return CentreView(margin, size, recipe.mean, recipe.std, recipe.interpolation)
 
 

@@ -6,7 +6,7 @@ Where a paper's code clamps after each colour step, these use one colour matrix 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from eigenview.errors import SettingError
 from eigenview.names import Table
@@ -17,10 +17,13 @@ CIFAR_MEAN, CIFAR_STD = (0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010)
 KERNEL_CIFAR_MEAN, KERNEL_CIFAR_STD = (125.3 / 255, 123.0 / 255, 113.9 / 255), (63.0 / 255, 62.1 / 255, 66.7 / 255)
 KERNEL_STL_MEAN, KERNEL_STL_STD = (0.43, 0.42, 0.39), (0.27, 0.26, 0.27)
 WANG_ISOLA_MEAN, WANG_ISOLA_STD = (0.4409, 0.4279, 0.3868), (0.2683, 0.2610, 0.2687)
+DARKEST, BRIGHTEST, LEAST_CONTRAST = 0.25, 0.75, 0.12  # mean and deviation of ordinary photographs lie well inside
+LEAST_DEVIATION = 0.02  # to normalise by: five grey levels
 SWAV_STD = (0.228, 0.224, 0.225)  # sic, in the authors' code
 
 _FULL = Jitter(0.8, 0.8, 0.8, 0.2, probability=0.8)  # SimCLR's strength 1
 _HALF = Jitter(0.4, 0.4, 0.4, 0.1, probability=0.8)  # strength 0.5; also MoCo v2's
+_QUARTER = Jitter(0.2, 0.2, 0.2, 0.05, probability=0.8)  # strength 0.25
 _MOCO_V1 = Jitter(0.4, 0.4, 0.4, 0.4)
 _KERNEL_BLUR = Blur(0.5, (0.1, 2.0), kernel=0.1)
 _RADIUS_BLUR = Blur(0.5, (0.1, 2.0), kernel=None)  # a Pillow radius: the Gaussian that Pillow's box filters approximate
@@ -91,11 +94,27 @@ def preset(name: str, *, size: int | None = None) -> Recipe:
     return recipe.with_crops([replace(recipe.crops[0], size=size)])
 
 
-def auto_recipe(height: int, width: int, channels: int) -> Recipe:
+@dataclass(frozen=True)
+class ImageStatistics:
+    """Of the pixels of some images, in [0, 1]: the mean and the standard deviation of each channel."""
+
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+
+    @property
+    def is_like_photographs(self) -> bool:
+        """Neither dark nor bright throughout, and of some contrast: what published jitter was made for."""
+        level, contrast = sum(self.mean) / len(self.mean), sum(self.std) / len(self.std)
+        return DARKEST <= level <= BRIGHTEST and contrast >= LEAST_CONTRAST
+
+
+def auto_recipe(height: int, width: int, channels: int, *, statistics: ImageStatistics | None = None) -> Recipe:
     """A recipe from the images' own shape, for two views of a set nobody has published a recipe for.
 
     One channel: digits and the like, at their own size. Colour: SimCLR's, at the shorter side up to 224 pixels; half
-    strength and no blur up to 48 pixels (as for CIFAR), full strength with blur above; ImageNet's statistics.
+    strength and no blur up to 48 pixels (as for CIFAR), full strength with blur above; ImageNet's statistics. Images
+    whose ``statistics`` are far from photographs' (dark tiles, X-rays, drawings on white) are jittered at a quarter of
+    the strength, which leaves them visible, and normalised by their own.
     """
     side = min(height, width)
     if side < 1 or channels not in (1, 3):
@@ -105,4 +124,8 @@ def auto_recipe(height: int, width: int, channels: int) -> Recipe:
     if channels == 1:
         return preset("digits", size=min(side, 224))
     base = PRESETS["simclr-cifar"] if side <= 48 else PRESETS["simclr-imagenet"]
-    return replace(base, crops=(Crop(min(side, 224)),), mean=IMAGENET_MEAN, std=IMAGENET_STD)
+    recipe = replace(base, crops=(Crop(min(side, 224)),), mean=IMAGENET_MEAN, std=IMAGENET_STD)
+    if statistics is None or statistics.is_like_photographs:
+        return recipe
+    own = tuple(max(value, LEAST_DEVIATION) for value in statistics.std)
+    return replace(recipe, jitter=_QUARTER, mean=statistics.mean, std=own)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from eigenview.errors import SettingError
 from eigenview.settings import Strict
-from eigenview.views.presets import auto_recipe, preset
+from eigenview.views.presets import ImageStatistics, auto_recipe, preset
 from eigenview.views.recipe import Crop, Recipe
 
 Shape = tuple[int, int, int]  # of an image: height, width, channels
@@ -25,11 +25,11 @@ class ViewSettings(Strict):
     size: int | None = Field(None, ge=1)  # pixels of the views; None: the preset's
     crops: tuple[CropSettings, ...] | None = None  # several resolutions, large ones first
 
-    def recipe(self, shape: Shape) -> Recipe:
-        """The views that these settings name, or that fit images of this shape."""
+    def recipe(self, shape: Shape, statistics: ImageStatistics | None = None) -> Recipe:
+        """The views that these settings name, or that fit images of this shape and with these statistics."""
         if self.crops is not None and self.size is not None:
             raise SettingError("views.size and views.crops exclude each other: the crops have their own sizes")
-        recipe = auto_recipe(*shape) if self.preset == "auto" else preset(self.preset)
+        recipe = auto_recipe(*shape, statistics=statistics) if self.preset == "auto" else preset(self.preset)
         if shape[2] == 1 and len(recipe.mean) == 3:
             recipe = replace(recipe, mean=recipe.mean[:1], std=recipe.std[:1])
         if self.crops is not None:
