@@ -14,17 +14,19 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from pydantic import JsonValue
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from eigenview.errors import DataError, EigenviewError
+from eigenview.errors import DataError
 from eigenview.names import printable
 
 if TYPE_CHECKING:
     from torch import Tensor
 
+Kind = TypeVar("Kind")
 JSON: TypeAlias = JsonValue  # text, numbers, lists and objects of them
 
 LARGEST_JSON = 1 << 28  # bytes; the largest of ours, the side file of a million embeddings, has 100 MB
@@ -123,20 +125,11 @@ def read_json(path: Path) -> JSON:
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_JSON + 1)
-        if len(data) > LARGEST_JSON:
-            raise DataError(f"{printable(path)} is too large to be one of ours: over {LARGEST_JSON >> 20} MB")
-        content: JSON = json.loads(data.decode("utf-8"))
     except OSError as error:
         raise DataError(f"cannot read {printable(path)}: {error.strerror or error}") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{printable(path)} is not UTF-8 text: it was damaged, or is something else") from None
-    except RecursionError:
-        raise DataError(f"{printable(path)} is nested too deeply to be one of ours") from None
-    except ValueError as error:
-        if isinstance(error, EigenviewError):
-            raise
-        raise DataError(f"{printable(path)} is not JSON: {error}; it was cut short, or is something else") from None
-    return content
+    if len(data) > LARGEST_JSON:
+        raise DataError(f"{printable(path)} is too large to be one of ours: over {LARGEST_JSON >> 20} MB")
+    return _parsed(data, path)
 
 
 def read_object(path: Path) -> dict[str, JSON]:
@@ -145,6 +138,47 @@ def read_object(path: Path) -> dict[str, JSON]:
     if not isinstance(content, dict):
         raise DataError(f"{printable(path)} must hold a JSON object; it holds {type(content).__name__}")
     return content
+
+
+def to_json(value: object) -> str:
+    """A dataclass of plain values as standard JSON: NaN and infinity are refused, since no other reader takes them."""
+    assert is_dataclass(value)
+    assert not isinstance(value, type)
+    return json.dumps(asdict(value), allow_nan=False, indent=1, ensure_ascii=False)
+
+
+def from_json(kind: type[Kind], text: str | bytes, place: str | Path) -> Kind:
+    """The dataclass ``kind`` that :func:`to_json` wrote, found in ``place``.
+
+    A field that is missing has its default, one that is unknown is left out: a file opens with an earlier and a later
+    version, too. A mistyped field is refused by its path.
+    """
+    content = _parsed(text, place)
+    try:
+        return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)  # lists and whole numbers still fit
+    except ValidationError as error:
+        problem = error.errors(include_url=False)[0]
+        where = ".".join(str(step) for step in problem["loc"]) or "all of it"
+        raise DataError(
+            f"{printable(place)} does not hold a {kind.__name__}: {where}: {problem['msg']}; it was edited or damaged"
+        ) from None
+
+
+def _parsed(data: str | bytes, place: str | Path) -> JSON:
+    name = printable(place)
+    try:
+        content: JSON = json.loads(data if isinstance(data, str) else data.decode("utf-8"), parse_constant=_no_number)
+    except UnicodeDecodeError:
+        raise DataError(f"{name} is not UTF-8 text: it was damaged, or is something else") from None
+    except RecursionError:
+        raise DataError(f"{name} is nested too deeply to be one of ours") from None
+    except ValueError as error:
+        raise DataError(f"{name} is not JSON: {error}; it was cut short, or is something else") from None
+    return content
+
+
+def _no_number(text: str) -> float:
+    raise ValueError(f"{text} is no number of JSON's")
 
 
 def inside(folder: Path, name: str) -> Path:

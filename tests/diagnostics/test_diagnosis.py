@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,6 +24,7 @@ from eigenview.diagnostics import (
     tolerance,
     uniformity_figure,
 )
+from eigenview.diagnostics.figures import VERSION
 from eigenview.errors import DataError, SettingError, ShapeError
 from tests.diagnostics.clouds import clustered, gaussian, rotated
 
@@ -189,14 +191,25 @@ def test_json_comes_back_the_same():
     assert json.loads(found.to_json())["verdict"] == found.verdict
 
 
+def test_a_diagnosis_of_an_earlier_or_a_later_version_opens():
+    found = diagnose(gaussian(30, 4))
+    assert json.loads(found.to_json())["version"] == found.version == VERSION
+    earlier, later = json.loads(found.to_json()), json.loads(found.to_json())
+    del earlier["version"], earlier["figures"]["has_diverged"], earlier["figures"]["is_centred"]
+    assert Diagnosis.from_json(json.dumps(earlier)) == replace(found, version=1)
+    later |= {"version": VERSION + 1, "mood": "sunny"}
+    later["figures"]["uniformity"]["median"] = 0.5
+    assert Diagnosis.from_json(json.dumps(later)) == replace(found, version=VERSION + 1)
+
+
 def test_json_that_is_no_diagnosis_is_refused_by_its_path():
     stored = json.loads(diagnose(gaussian(30, 4)).to_json())
-    with pytest.raises(DataError, match="must be JSON"):
-        Diagnosis.from_json("{")
-    with pytest.raises(DataError, match="exactly the fields verdict, findings, figures, seed"):
+    with pytest.raises(DataError, match=r"run/diagnosis\.json is not JSON"):
+        Diagnosis.from_json("{", "run/diagnosis.json")
+    with pytest.raises(DataError, match="a stored diagnosis does not hold a Diagnosis: verdict: Field required"):
         Diagnosis.from_json("{}")
     stored["figures"]["uniformity"]["low"] = "low"
-    with pytest.raises(DataError, match=r"Diagnosis\.figures\.uniformity\.low must be .*float.*; got 'low'"):
+    with pytest.raises(DataError, match=r"figures\.uniformity\.low: Input should be a valid number"):
         Diagnosis.from_json(json.dumps(stored))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from eigenview.diagnostics.clusters import NODES, ClusterCount, PrototypeUsage, cluster_count, connectivity
 from eigenview.diagnostics.duplicates import COSINE, duplicate_share
-from eigenview.diagnostics.figures import Diagnosis, Figures, ViewFigures
+from eigenview.diagnostics.figures import VERSION, Diagnosis, Figures, ViewFigures
 from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
 from eigenview.diagnostics.rows import Embeddings, Rows, check_same_shape, open_pair, open_rows
 from eigenview.diagnostics.spectrum import spectrum
@@ -115,7 +115,7 @@ def diagnose(
 def diagnosed(figures: Figures, *, thresholds: Thresholds = THRESHOLDS, seed: int = 0) -> Diagnosis:
     """The verdict on figures that are at hand, such as those of a stored diagnosis, by these thresholds."""
     findings = judge(figures, thresholds)
-    return Diagnosis(findings[0].name if findings else "healthy", findings, figures, seed)
+    return Diagnosis(findings[0].name if findings else "healthy", findings, figures, seed, VERSION)
 
 
 @dataclass(frozen=True)

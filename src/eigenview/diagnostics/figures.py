@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from eigenview.diagnostics.clusters import ClusterCount, Connectivity, PrototypeUsage
 from eigenview.diagnostics.estimates import Estimate
 from eigenview.diagnostics.neighbours import Hubness
-from eigenview.diagnostics.stored import from_json, to_json
+from eigenview.files import from_json, to_json
+
+VERSION = 2  # of a diagnosis as it is written
 
 
 @dataclass(frozen=True)
@@ -79,14 +82,15 @@ class Diagnosis:
     findings: tuple[Finding, ...]
     figures: Figures
     seed: int  # of the sampled anchors
+    version: int = 1  # of what is written: 1 where a file does not say. New fields have defaults: earlier files open
 
     def to_json(self) -> str:
         return to_json(self)
 
     @classmethod
-    def from_json(cls, text: str) -> Diagnosis:
-        """What :meth:`to_json` wrote; anything else is refused."""
-        return from_json(cls, text)
+    def from_json(cls, text: str | bytes, place: str | Path = "a stored diagnosis") -> Diagnosis:
+        """What :meth:`to_json` wrote, also of another version; anything else is refused. ``place`` is where it was."""
+        return from_json(cls, text, place)
 
     def lines(self) -> list[str]:
         """For a terminal: the verdict, each finding's reasons and advice, then the figures."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict, dataclass, fields
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
 
-from eigenview.errors import DataError
+from eigenview.files import from_json, to_json
 from eigenview.nn import Encoder
 from eigenview.runs import TrainedRun
 from eigenview.views import CentreView
@@ -59,19 +58,11 @@ class Card:
         return CentreView(given.resize, given.size, given.mean, given.std, given.interpolation)  # type: ignore[arg-type]
 
     def to_json(self) -> str:
-        return json.dumps(asdict(self), ensure_ascii=False)
+        return to_json(self)
 
     @classmethod
-    def from_json(cls, text: str, place: object) -> Card:
-        try:
-            found = json.loads(text)
-            known = {one.name for one in fields(cls)}
-            given: dict[str, Any] = {name: value for name, value in found.items() if name in known}
-            shown = {**given["input"], "mean": tuple(given["input"]["mean"]), "std": tuple(given["input"]["std"])}
-            build = None if given["build"] is None else Build(**given["build"])
-            return cls(**{**given, "input": Input(**shown), "build": build})
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise DataError(f"{place} has a description that cannot be read ({error}); was it cut or edited?") from None
+    def from_json(cls, text: str, place: str | Path) -> Card:
+        return from_json(cls, text, place)
 
 
 def card_of(encoder: Encoder, view: CentreView, run: TrainedRun | None, *, format: str) -> Card:

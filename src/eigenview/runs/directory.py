@@ -122,9 +122,11 @@ class RunDirectory:
             return None
         place = self._file(DIAGNOSIS)
         try:
-            return Diagnosis.from_json(place.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise DataError(f"{printable(place)} cannot be read ({error!s:.120}); diagnose the run again") from None
+            return Diagnosis.from_json(place.read_bytes(), place)
+        except OSError as error:
+            raise DataError(f"cannot read {printable(place)}: {error.strerror or error}") from None
+        except DataError as error:
+            raise DataError(f"{error}; diagnose the run again") from None
 
     def save_diagnosis(self, diagnosis: Diagnosis) -> Path:
         return write_text(self.folder / DIAGNOSIS, diagnosis.to_json() + "\n")

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 
 from eigenview.data.source import NO_LABEL
-from eigenview.diagnostics.stored import from_json
 from eigenview.errors import DataError
 from eigenview.evaluation.checks import check_features
 from eigenview.extras import extra_module
+from eigenview.files import from_json
 from eigenview.names import printable
 from eigenview.search.about import About
 from eigenview.search.parts import Piece
@@ -209,7 +209,7 @@ def _notes(place: Path) -> dict[str, Any] | None:
 
 def _about(text: str) -> About | None:
     try:
-        return from_json(About, text)
+        return from_json(About, text, "what embeddings say about themselves")
     except DataError:
         return None  # of another version: the vectors are good all the same
 

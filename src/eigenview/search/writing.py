@@ -10,10 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from eigenview.data.source import NO_LABEL
-from eigenview.diagnostics.stored import to_json
 from eigenview.errors import SettingError
 from eigenview.extras import extra_module
-from eigenview.files import atomic_path
+from eigenview.files import atomic_path, to_json
 from eigenview.search.about import About
 from eigenview.search.parts import Piece
 
