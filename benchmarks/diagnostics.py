@@ -25,6 +25,7 @@ from eigenview.evaluation.run_diagnosis import diagnose_run
 from eigenview.data import Source, decoded, open_source
 from eigenview.diagnostics import THRESHOLDS, Diagnosis, diagnosed
 from eigenview.evaluation import extract, knn_predict, open_run
+from eigenview.names import named_code
 from eigenview.training import Run, TrainingDiverged, read_config, train
 
 TRAINING, BANK, QUERIES = 20_000, 8_000, 2_000  # CIFAR-10 images: to train on, and labelled ones for kNN
@@ -65,10 +66,11 @@ def folder_of(name: str, out: Path) -> Path:
 def trained(name: str, planned: Planned, out: Path) -> Path:
     """The run's folder, trained if it was not. A run that ends in NaN is finished too."""
     folder = folder_of(name, out)
-    config = read_config(planned.config(str(out / "data" / f"{planned.data}.npz"), str(folder)))
     if not (folder / "trained").exists():
         try:
-            train(config, resume=True)
+            with named_code(planned.method):
+                config = read_config(planned.config(str(out / "data" / f"{planned.data}.npz"), str(folder)))
+                train(config, resume=True)
         except TrainingDiverged as problem:
             print(f"{name}: {problem}")
         last = Run(folder).metrics()[-1]

@@ -11,7 +11,7 @@ from typing import Any
 
 from torch import Tensor
 
-from eigenview.methods import METHODS, ViewedBatch
+from eigenview.methods import ViewedBatch
 from eigenview.methods.pairwise import KernelInfoNCEMethod, SimCLRMethod
 from eigenview.methods.swav import SwAVMethod
 
@@ -40,8 +40,9 @@ class SoftmaxCodes(SwAVMethod):
         return [(score / self.settings.epsilon).softmax(dim=1) for score in scores]
 
 
-FAILING = {"mismatched-simclr": MismatchedSimCLR, "mismatched-kernel": MismatchedKernel, "softmax-codes": SoftmaxCodes}
-METHODS.update(FAILING)
+MISMATCHED_SIMCLR = "diagnostics_runs:MismatchedSimCLR"
+MISMATCHED_KERNEL = "diagnostics_runs:MismatchedKernel"
+SOFTMAX_CODES = "diagnostics_runs:SoftmaxCodes"
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,9 @@ PLAN: dict[str, Planned] = {
     "temperature 5": Planned("A", "cifar10", "simclr", ("at chance", "crowded"), {"temperature": 5.0}),
     "no augmentation": Planned("A", "cifar10", "simclr", ("views identical",), {"temperature": 0.2}, {"views": "none"}),
     "rate × 100": Planned("A", "cifar10", "simclr", _ALL_FAILURES, {"temperature": 0.2}, {"rate": 100 * RATE}),
-    "no Sinkhorn": Planned("A", "cifar10", "softmax-codes", _NO_SINKHORN, {**_swav(300), "frozen_steps": 0}),
+    "no Sinkhorn": Planned("A", "cifar10", SOFTMAX_CODES, _NO_SINKHORN, {**_swav(300), "frozen_steps": 0}),
     "untrained": Planned("A", "cifar10", "simclr", _UNTRAINED, {}, {"rate": 0.0, "steps": 30}),
-    "mismatched": Planned("A", "cifar10", "mismatched-simclr", ("at chance", "full collapse", "views disagree")),
+    "mismatched": Planned("A", "cifar10", MISMATCHED_SIMCLR, ("at chance", "full collapse", "views disagree")),
     "repeated images": Planned("A", "cifar10-repeated", "simclr", ("duplicated data",), {"temperature": 0.2}),
     "simclr, resnet18": Planned("B", "cifar10", "simclr", (), {"temperature": 0.3}, {**_RESNET, "seed": 1}),
     "laplacian kernel, STL": Planned(
@@ -137,13 +138,13 @@ PLAN: dict[str, Planned] = {
         "B", "cifar10", "moco", _ALL_FAILURES, {"queue": 2048}, {"rate": 100 * RATE, "seed": 2}
     ),
     "no Sinkhorn, STL": Planned(
-        "B", "stl10", "softmax-codes", _NO_SINKHORN, {**_swav(100), "frozen_steps": 0}, {"seed": 2}
+        "B", "stl10", SOFTMAX_CODES, _NO_SINKHORN, {**_swav(100), "frozen_steps": 0}, {"seed": 2}
     ),
     "untrained, resnet18": Planned("B", "cifar10", "simclr", _UNTRAINED, {}, {**_RESNET, "rate": 0.0, "steps": 5}),
     "mismatched, STL": Planned(
         "B",
         "stl10",
-        "mismatched-kernel",
+        MISMATCHED_KERNEL,
         ("at chance", "full collapse", "views disagree"),
         {"temperature": 0.4},
         {"seed": 2},
@@ -176,7 +177,7 @@ PLAN: dict[str, Planned] = {
         "C", "stl10", "kernel-infonce", _ALL_FAILURES, {"temperature": 0.4}, {"rate": 100 * RATE, "seed": 16}
     ),
     "no Sinkhorn, 50 prototypes": Planned(
-        "C", "cifar10", "softmax-codes", _NO_SINKHORN, {**_swav(50), "frozen_steps": 0}, {"seed": 17}
+        "C", "cifar10", SOFTMAX_CODES, _NO_SINKHORN, {**_swav(50), "frozen_steps": 0}, {"seed": 17}
     ),
     "untrained, STL": Planned(
         "C", "stl10", "moco", _UNTRAINED, {"queue": 1024}, {"rate": 0.0, "steps": 30, "seed": 18}
@@ -184,7 +185,7 @@ PLAN: dict[str, Planned] = {
     "mismatched at 0.2, STL": Planned(
         "C",
         "stl10",
-        "mismatched-simclr",
+        MISMATCHED_SIMCLR,
         ("at chance", "full collapse", "views disagree"),
         {"temperature": 0.2},
         {"seed": 19},

@@ -26,7 +26,8 @@ def test_people_may_write_it_shorter():
     ("text", "message"),
     [
         ("Gaussian(0.2", "cannot read the kernel"),
-        ("gaussian(0.2)", "kernels are Cauchy"),
+        ("gaussian(0.2)", r"kernel must be one of Cauchy, .*; did you mean Gaussian\?"),
+        ("gaussian + 1", "kernels are Cauchy"),
         ("__import__('os').system('true')", "cannot read"),
         ("Gaussian(0.2).__class__", "cannot read"),
         ("Gaussian(0.2) - Laplacian(0.5)", "cannot read"),

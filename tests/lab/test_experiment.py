@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from eigenview.errors import DataError, SettingError
-from eigenview.lab import EXPERIMENTS, Experiment, LabSettings, Outcome, run_experiment
+from eigenview.lab import EXPERIMENTS, Experiment, LabSettings, Outcome, experiment, run_experiment
 from eigenview.lab.experiment import finite
 from eigenview.lab.figures import COLOURS, panels
+from eigenview.names import Table
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "laboratory.py"
 
@@ -26,7 +27,8 @@ def drawn(settings: LabSettings) -> Outcome:
 
 @pytest.fixture
 def small(monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "small", Experiment("small", "Small", "It is small.", drawn))
+    entry = Experiment("small", "Small", "It is small.", drawn)
+    monkeypatch.setattr(experiment, "EXPERIMENTS", Table("experiment", {"small": entry}))
 
 
 @pytest.mark.usefixtures("small")
@@ -82,15 +84,13 @@ def test_json_has_none_for_what_is_not_finite():
 
 
 def test_an_unknown_experiment_is_refused_with_the_names_there_are(tmp_path):
-    with pytest.raises(SettingError, match=r"the experiments are graph-coupling, .*; got 'magic'"):
+    with pytest.raises(SettingError, match=r"experiment must be one of graph-coupling, .*; got 'magic'"):
         run_experiment("magic", tmp_path)
 
 
 def test_a_missing_module_is_named(monkeypatch, tmp_path):
-    from eigenview.lab import experiment
-
     entry = Experiment("lost", "Lost", "It is lost.", experiment._in("lost"))
-    monkeypatch.setitem(EXPERIMENTS, "lost", entry)
+    monkeypatch.setattr(experiment, "EXPERIMENTS", Table("experiment", {"lost": entry}))
     with pytest.raises(SettingError, match=r"no module eigenview\.lab\.lost"):
         run_experiment("lost", tmp_path)
 
@@ -104,5 +104,5 @@ def test_a_seed_that_is_no_number_from_zero_is_refused(seed):
 @pytest.mark.usefixtures("small")
 def test_a_place_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot write the experiment small"):
+    with pytest.raises(DataError, match=r"cannot write .*small\.json: a file is in the place of its folder"):
         run_experiment("small", tmp_path / "file")

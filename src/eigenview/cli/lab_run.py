@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -18,7 +17,6 @@ import tyro
 
 from eigenview.cli.output import Output
 from eigenview.cli.parse import POSITIONAL, parse
-from eigenview.errors import SettingError
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,9 @@ def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="lab run", about=__doc__)
     from eigenview.lab import EXPERIMENTS, LabSettings, run_experiment
 
-    if options.name not in EXPERIMENTS:
-        close = get_close_matches(options.name, EXPERIMENTS, n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        raise SettingError(f"the experiments are {', '.join(EXPERIMENTS)}; got {options.name!r}{meant}")
+    experiment = EXPERIMENTS.find(options.name)
     output = Output(as_json=options.json)
-    output.say(f"{EXPERIMENTS[options.name].title}: {EXPERIMENTS[options.name].claim}")
+    output.say(f"{experiment.title}: {experiment.claim}")
     settings = LabSettings(seed=options.seed, is_quick=options.quick, data=options.data)
     files = run_experiment(options.name, options.out, settings=settings)
     found = json.loads(files[0].read_text(encoding="utf-8"))

@@ -20,18 +20,22 @@ from eigenview.graph.kernels import (
     concatenated,
     learnable,
 )
+from eigenview.names import Table
 
-NAMES: dict[str, Callable[..., Kernel | Tensor]] = {
-    "Cauchy": CauchyKernel,
-    "Cosine": CosineKernel,
-    "Exponential": ExponentialKernel,
-    "Gaussian": GaussianKernel,
-    "InnerProduct": InnerProductKernel,
-    "Laplacian": LaplacianKernel,
-    "StudentT": StudentTKernel,
-    "concat": concatenated,
-    "learnable": learnable,
-}
+PARTS: Table[Callable[..., Kernel | Tensor]] = Table(
+    "kernel",
+    {
+        "Cauchy": CauchyKernel,
+        "Cosine": CosineKernel,
+        "Exponential": ExponentialKernel,
+        "Gaussian": GaussianKernel,
+        "InnerProduct": InnerProductKernel,
+        "Laplacian": LaplacianKernel,
+        "StudentT": StudentTKernel,
+        "concat": concatenated,
+        "learnable": learnable,
+    },
+)
 
 
 def read_kernel(text: str) -> Kernel:
@@ -53,11 +57,11 @@ def _value(node: ast.expr, text: str) -> Kernel | Tensor | float:
     if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Add, ast.Mult)):
         left, right = _value(node.left, text), _value(node.right, text)
         return left + right if isinstance(node.op, ast.Add) else left * right  # type: ignore[operator]
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in NAMES:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        build = PARTS.find(node.func.id)
         arguments = [_value(argument, text) for argument in node.args]
         options = {option.arg: _value(option.value, text) for option in node.keywords if option.arg}
-        return NAMES[node.func.id](*arguments, **options)
+        return build(*arguments, **options)
     raise SettingError(
-        f"cannot read {ast.unparse(node)!r} in the kernel {text!r}; kernels are {', '.join(sorted(NAMES))}, "
-        "numbers, + and *"
+        f"cannot read {ast.unparse(node)!r} in the kernel {text!r}; kernels are {', '.join(PARTS)}, numbers, + and *"
     )

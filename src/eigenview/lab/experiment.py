@@ -1,7 +1,7 @@
 """What an experiment is, which there are, and how one becomes files.
 
 An experiment lives in a module of its own with ``run(settings) -> Outcome``. It is imported when it is run, so that
-listing experiments costs nothing; to add one, write the module and add its entry to ``EXPERIMENTS``.
+listing experiments costs nothing; to add one, write the module and add its entry to ``LISTED``.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from eigenview.errors import DataError, SettingError
+from eigenview.errors import SettingError
+from eigenview.files import atomic_path, write_text
+from eigenview.names import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,83 +60,81 @@ def _in(module: str) -> Callable[[LabSettings], Outcome]:
     def run(settings: LabSettings) -> Outcome:
         place = f"{__package__}.{module}"
         try:
-            found = import_module(place)
+            room = import_module(place)
         except ModuleNotFoundError as error:
             if error.name != place:
                 raise
             raise SettingError(f"this experiment has no module {place}; is this an incomplete installation?") from None
-        outcome: Outcome = found.run(settings)
+        outcome: Outcome = room.run(settings)
         return outcome
 
     return run
 
 
-EXPERIMENTS: dict[str, Experiment] = {
-    entry.name: entry
-    for entry in (
-        Experiment(
-            "graph-coupling",
-            "InfoNCE is graph coupling",
-            "Sampled InfoNCE converges to the cross-entropy of two random graphs, which is a Laplacian trace plus "
-            "a log-partition.",
-            _in("graph_coupling"),
-        ),
-        Experiment(
-            "planted-graphs",
-            "Free embeddings against spectral clustering",
-            "Minimising InfoNCE over free embeddings of a planted graph finds what spectral clustering of it finds.",
-            _in("planted_graphs"),
-        ),
-        Experiment(
-            "spectral-recovery",
-            "The spectral contrastive loss recovers the top eigenspace",
-            "Its minimiser is F*·diag(√γ)·R, with the top eigenvectors F* of the normalised adjacency matrix.",
-            _in("spectral_recovery"),
-        ),
-        Experiment(
-            "augmentation-graph",
-            "The augmentation graph of real data",
-            "The spectral embedding of the graph of views predicts what an encoder trained on them learns.",
-            _in("augmentation_graph"),
-        ),
-        Experiment(
-            "temperature-dual",
-            "The temperature is a dual variable",
-            "InfoNCE at its best temperature equals a maximum-entropy problem; at any other it is an upper bound.",
-            _in("temperature_dual"),
-        ),
-        Experiment(
-            "alignment-plane",
-            "The alignment-uniformity plane",
-            "Encoders that are both aligned and uniform classify best; either alone does not.",
-            _in("alignment_plane"),
-        ),
-        Experiment(
-            "bipartite",
-            "CLIP is spectral clustering of a bipartite graph",
-            "Image-text pairs make a bipartite graph, and CLIP's embeddings find its clusters.",
-            _in("bipartite"),
-        ),
-        Experiment(
-            "random-walk",
-            "The random walk, seen",
-            "Training makes the walk on the similarity graph step from each view to its partner.",
-            _in("random_walk_seen"),
-        ),
-        Experiment(
-            "projection-head",
-            "The role of the projection head",
-            "Features before the head serve better than those after it.",
-            _in("projection_head"),
-        ),
-        Experiment(
-            "laplacian-form",
-            "The Laplacian is positive semi-definite",
-            "xᵀLx = ½ Σ W_ij (x_i − x_j)², so it is never negative where no weight is.",
-            _in("laplacian_form"),
-        ),
-    )
-}
+LISTED = (
+    Experiment(
+        "graph-coupling",
+        "InfoNCE is graph coupling",
+        "Sampled InfoNCE converges to the cross-entropy of two random graphs, which is a Laplacian trace plus "
+        "a log-partition.",
+        _in("graph_coupling"),
+    ),
+    Experiment(
+        "planted-graphs",
+        "Free embeddings against spectral clustering",
+        "Minimising InfoNCE over free embeddings of a planted graph finds what spectral clustering of it finds.",
+        _in("planted_graphs"),
+    ),
+    Experiment(
+        "spectral-recovery",
+        "The spectral contrastive loss recovers the top eigenspace",
+        "Its minimiser is F*·diag(√γ)·R, with the top eigenvectors F* of the normalised adjacency matrix.",
+        _in("spectral_recovery"),
+    ),
+    Experiment(
+        "augmentation-graph",
+        "The augmentation graph of real data",
+        "The spectral embedding of the graph of views predicts what an encoder trained on them learns.",
+        _in("augmentation_graph"),
+    ),
+    Experiment(
+        "temperature-dual",
+        "The temperature is a dual variable",
+        "InfoNCE at its best temperature equals a maximum-entropy problem; at any other it is an upper bound.",
+        _in("temperature_dual"),
+    ),
+    Experiment(
+        "alignment-plane",
+        "The alignment-uniformity plane",
+        "Encoders that are both aligned and uniform classify best; either alone does not.",
+        _in("alignment_plane"),
+    ),
+    Experiment(
+        "bipartite",
+        "CLIP is spectral clustering of a bipartite graph",
+        "Image-text pairs make a bipartite graph, and CLIP's embeddings find its clusters.",
+        _in("bipartite"),
+    ),
+    Experiment(
+        "random-walk",
+        "The random walk, seen",
+        "Training makes the walk on the similarity graph step from each view to its partner.",
+        _in("random_walk_seen"),
+    ),
+    Experiment(
+        "projection-head",
+        "The role of the projection head",
+        "Features before the head serve better than those after it.",
+        _in("projection_head"),
+    ),
+    Experiment(
+        "laplacian-form",
+        "The Laplacian is positive semi-definite",
+        "xᵀLx = ½ Σ W_ij (x_i − x_j)², so it is never negative where no weight is.",
+        _in("laplacian_form"),
+    ),
+)
+EXPERIMENTS = Table("experiment", {experiment.name: experiment for experiment in LISTED})
 
 
 def run_experiment(name: str, out: Path, *, settings: LabSettings | None = None) -> list[Path]:
@@ -142,21 +142,20 @@ def run_experiment(name: str, out: Path, *, settings: LabSettings | None = None)
 
     Each file appears whole or not at all. The same settings give the same JSON on one machine.
     """
-    if name not in EXPERIMENTS:
-        raise SettingError(f"the experiments are {', '.join(EXPERIMENTS)}; got {name!r}")
+    experiment = EXPERIMENTS.find(name)
     out, settings = Path(out), settings or LabSettings()
     from eigenview.lab.figures import figure_style, png
 
     with figure_style():
-        outcome = EXPERIMENTS[name].run(settings)
+        outcome = experiment.run(settings)
         images = {f"{name}-{figure}" if figure else name: png(drawn) for figure, drawn in outcome.figures.items()}
-    text = _as_json(EXPERIMENTS[name], settings, outcome)
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        written = [_write(out / f"{name}.json", text.encode())]
-        return written + [_write(out / f"{image}.png", content) for image, content in images.items()]
-    except OSError as error:
-        raise DataError(f"cannot write the experiment {name} to {out}: {error}") from None
+    text = _as_json(experiment, settings, outcome)
+    written = [write_text(out / f"{name}.json", text)]
+    for image, content in images.items():
+        written.append(out / f"{image}.png")
+        with atomic_path(written[-1]) as file:
+            file.write_bytes(content)
+    return written
 
 
 def _as_json(experiment: Experiment, settings: LabSettings, outcome: Outcome) -> str:
@@ -175,10 +174,3 @@ def _as_json(experiment: Experiment, settings: LabSettings, outcome: Outcome) ->
 def finite(value: float) -> float | None:
     """The number for JSON, which knows no infinity: None where it is not finite."""
     return float(value) if math.isfinite(value) else None
-
-
-def _write(path: Path, content: bytes) -> Path:
-    beside = path.with_name(f".{path.name}.writing")
-    beside.write_bytes(content)
-    beside.replace(path)
-    return path

@@ -1,10 +1,7 @@
-"""Methods: an objective + the modules and state it trains. One literal dict, one way to build."""
+"""Methods: an objective + the modules and state it trains. One literal table, one way to build."""
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
-from eigenview.errors import SettingError
 from eigenview.methods.clustered import DeepClusterV2Method, SeLaV2Method
 from eigenview.methods.method import (
     HeadPart,
@@ -16,6 +13,7 @@ from eigenview.methods.method import (
     ViewedBatch,
 )
 from eigenview.methods.moco import MoCoMethod
+from eigenview.methods.own import own_method
 from eigenview.methods.pairwise import (
     AlignUniformMethod,
     KernelInfoNCEMethod,
@@ -28,31 +26,32 @@ from eigenview.methods.pairwise import (
 )
 from eigenview.methods.supervised import SupervisedMethod
 from eigenview.methods.swav import SwAVMethod
+from eigenview.names import Table, is_code
 
-METHODS: dict[str, type[Method]] = {
-    "simclr": SimCLRMethod,
-    "kernel-infonce": KernelInfoNCEMethod,
-    "random-walk": RandomWalkMethod,
-    "spectral": SpectralMethod,
-    "align-uniform": AlignUniformMethod,
-    "laplacian-eigenmaps": LaplacianEigenmapsMethod,
-    "simsiam": SimSiamMethod,
-    "supcon": SupConMethod,
-    "moco": MoCoMethod,
-    "swav": SwAVMethod,
-    "deepcluster-v2": DeepClusterV2Method,
-    "sela-v2": SeLaV2Method,
-    "supervised": SupervisedMethod,
-}
+METHODS: Table[type[Method]] = Table(
+    "method",
+    {
+        "simclr": SimCLRMethod,
+        "kernel-infonce": KernelInfoNCEMethod,
+        "random-walk": RandomWalkMethod,
+        "spectral": SpectralMethod,
+        "align-uniform": AlignUniformMethod,
+        "laplacian-eigenmaps": LaplacianEigenmapsMethod,
+        "simsiam": SimSiamMethod,
+        "supcon": SupConMethod,
+        "moco": MoCoMethod,
+        "swav": SwAVMethod,
+        "deepcluster-v2": DeepClusterV2Method,
+        "sela-v2": SeLaV2Method,
+        "supervised": SupervisedMethod,
+    },
+    more=", or module:attribute of your own",
+)
 
 
 def find_method(name: str) -> type[Method]:
-    """The method called ``name``."""
-    if name not in METHODS:
-        close = get_close_matches(name, METHODS, n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        raise SettingError(f"method must be one of {', '.join(METHODS)}; got {name!r}{meant}")
-    return METHODS[name]
+    """The method called ``name``: of ``METHODS``, or ``module:attribute`` of a user's own (:func:`own_method`)."""
+    return own_method(name) if is_code(name) else METHODS.find(name)
 
 
 __all__ = [

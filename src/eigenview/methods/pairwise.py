@@ -31,6 +31,7 @@ from eigenview.losses import (
 )
 from eigenview.losses.contrastive import summands
 from eigenview.methods.method import Method, MethodContext, MethodSettings, StepOutput, ViewedBatch, by_view, watched
+from eigenview.names import Table
 from eigenview.nn import Encoder, simsiam_predictor
 
 
@@ -79,23 +80,50 @@ class KernelSettings(MethodSettings):
     weight: float = Field(0.5, gt=0, lt=1)  # of the first loss in a loss-sum
 
 
+def _of_authors(settings: KernelSettings) -> dict[str, float]:
+    return {
+        "weight": settings.weight,
+        "temperature": settings.temperature,
+        "gaussian_temperature": settings.gaussian_temperature or settings.temperature,
+    }
+
+
+def _of_paper(settings: KernelSettings) -> dict[str, float]:
+    return {
+        "laplacian_temperature": settings.temperature,
+        "gaussian_temperature": settings.gaussian_temperature or settings.temperature,
+    }
+
+
+def _simple_sum(settings: KernelSettings) -> Kernel:
+    if settings.form == "loss-sum":
+        return simple_sum_of_authors(**_of_authors(settings))
+    return simple_sum_of_paper(**_of_paper(settings))
+
+
+def _concatenation_sum(settings: KernelSettings) -> Kernel:
+    if settings.form == "loss-sum":
+        return concatenation_sum_of_authors(**_of_authors(settings))
+    return concatenation_sum_of_paper(**_of_paper(settings))
+
+
+KERNELS: Table[Callable[[KernelSettings], Kernel]] = Table(
+    "kernel",
+    {
+        "gaussian": lambda settings: GaussianKernel.of_authors(settings.temperature),
+        "laplacian": lambda settings: LaplacianKernel(settings.temperature),
+        "exponential": lambda settings: ExponentialKernel(settings.gamma, settings.temperature),
+        "simple-sum": _simple_sum,
+        "concat-sum": _concatenation_sum,
+    },
+    more=", or a text such as Gaussian(0.2) + Laplacian(0.5)",
+)
+
+
 def chosen_kernel(settings: KernelSettings) -> Kernel:
     """The kernel that the settings name, with the authors' meaning of temperature; or read from its text."""
-    t = settings.temperature
-    t2 = t if settings.gaussian_temperature is None else settings.gaussian_temperature
-    by_authors = settings.form == "loss-sum"
-    authors = {"weight": settings.weight, "temperature": t, "gaussian_temperature": t2}
-    paper = {"laplacian_temperature": t, "gaussian_temperature": t2}
-    named: dict[str, Callable[[], Kernel]] = {
-        "gaussian": lambda: GaussianKernel.of_authors(t),
-        "laplacian": lambda: LaplacianKernel(t),
-        "exponential": lambda: ExponentialKernel(settings.gamma, t),
-        "simple-sum": lambda: simple_sum_of_authors(**authors) if by_authors else simple_sum_of_paper(**paper),
-        "concat-sum": lambda: (
-            concatenation_sum_of_authors(**authors) if by_authors else concatenation_sum_of_paper(**paper)
-        ),
-    }
-    return named[settings.kernel]() if settings.kernel in named else read_kernel(settings.kernel)
+    is_text = "(" in settings.kernel
+    return read_kernel(settings.kernel) if is_text else KERNELS.find(settings.kernel)(settings)
 
 
 class KernelInfoNCEMethod(PairwiseMethod):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eigenview.nn.alexnet import SmallAlexNet
 from eigenview.nn.batch_norm import SplitBatchNorm, SynchronisedBatchNorm, split_batch_norm, synchronise
-from eigenview.nn.build import ENCODERS, build_encoder
+from eigenview.nn.build import ENCODERS, build_encoder, is_own_encoder
 from eigenview.nn.encoder import POOLED, Encoder
 from eigenview.nn.heads import HEADS, MLP, Identity, build_head, simsiam_predictor
 from eigenview.nn.memory import MemoryBank
@@ -40,6 +40,7 @@ __all__ = [
     "build_encoder",
     "build_head",
     "fill_module",
+    "is_own_encoder",
     "load_weights",
     "read_weights",
     "shuffle_rows",

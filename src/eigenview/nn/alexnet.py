@@ -7,7 +7,7 @@ from torch.nn.functional import normalize
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.nn.encoder import POOLED, Encoder, Step, scaled_width
-from eigenview.nn.normalization import Norm, norm_layer
+from eigenview.nn.normalization import NORMALIZATIONS, Norm
 
 CONVOLUTIONS = (96, 192, 384, 384, 192)
 POOLED_AFTER = (1, 2, 5)  # 3×3/2 max pool after these convolutions
@@ -34,7 +34,7 @@ class SmallAlexNet(Encoder):
         output_width: int = 128,
     ) -> None:
         super().__init__()
-        norm = norm_layer(normalization)
+        norm = NORMALIZATIONS.find(normalization)
         self.channels, self.image_size, self.feature_width = channels, image_size, output_width
         side, incoming = image_size, channels
         for number, planes in enumerate(CONVOLUTIONS, start=1):

@@ -8,12 +8,12 @@ from functools import partial
 from typing import Literal
 
 from eigenview.errors import SettingError
-from eigenview.names import Table
+from eigenview.names import Table, is_code
 from eigenview.nn.alexnet import SmallAlexNet
 from eigenview.nn.encoder import Encoder
 from eigenview.nn.resnet import STEMS, Architecture, ResNet, Stem, automatic_stem
 from eigenview.nn.small import SmallEncoder
-from eigenview.nn.wrapped import timm_encoder, torchvision_encoder
+from eigenview.nn.wrapped import own_encoder, timm_encoder, torchvision_encoder
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,30 @@ def build_encoder(
     image_size: int | None = None,
     zero_init_residual: bool = False,
 ) -> Encoder:
-    """The encoder called ``name``, with random weights: one of ``ENCODERS``, ``timm:NAME`` or ``torchvision:NAME``.
+    """The encoder called ``name``, with random weights: one of ``ENCODERS``, ``timm:NAME``, ``torchvision:NAME``, or
+    ``module:attribute`` of a user's own.
 
     ``width`` multiplies the channels; ``normalization`` is ``batch`` or ``group``. ``stem`` and ``zero_init_residual``
     belong to the ResNets; ``auto`` picks the stem by ``image_size``: ``cifar`` up to 48 pixels, ``stl`` up to 112,
     else, or without a size, ``imagenet``. The size is also what alexnet is built for (64 unless given). Models of
-    other libraries take ``channels`` and ``image_size`` only.
+    others take ``channels`` and ``image_size`` only.
     """
     options = EncoderOptions(width, stem, channels, normalization, image_size, zero_init_residual)
     _check(options)
-    library, colon, model = name.partition(":")
-    if colon and library in LIBRARIES:
-        if width != 1 or normalization != "batch" or stem != "auto" or zero_init_residual:
-            raise SettingError(f"{name} takes channels and image_size only; leave the other encoder options out")
-        return LIBRARIES[library](model, channels=channels, image_size=image_size)
-    return ENCODERS.find(name)(options)
+    library, _, model = name.partition(":")
+    is_own = is_own_encoder(name)
+    if not model or not (is_own or library in LIBRARIES):
+        return ENCODERS.find(name)(options)
+    if width != 1 or normalization != "batch" or stem != "auto" or zero_init_residual:
+        raise SettingError(f"{name} takes channels and image_size only; leave the other encoder options out")
+    if is_own:
+        return own_encoder(name, channels=channels, image_size=image_size)
+    return LIBRARIES[library](model, channels=channels, image_size=image_size)
+
+
+def is_own_encoder(name: str) -> bool:
+    """Whether a name is ``module:attribute`` of a user's own code, not a library's model."""
+    return is_code(name) and name.partition(":")[0] not in LIBRARIES
 
 
 def _check(options: EncoderOptions) -> None:
@@ -116,6 +125,6 @@ ENCODERS: Table[Callable[[EncoderOptions], Encoder]] = Table(
         "resnext50_32x4d": partial(_bottlenecks, depths=(3, 4, 6, 3), groups=32, group_width=4),
         "resnext101_32x8d": partial(_bottlenecks, depths=(3, 4, 23, 3), groups=32, group_width=8),
     },
-    more=", timm:NAME or torchvision:NAME",
+    more=", timm:NAME, torchvision:NAME, or module:attribute of your own",
 )
 LIBRARIES: dict[str, Callable[..., Encoder]] = {"timm": timm_encoder, "torchvision": torchvision_encoder}

@@ -6,7 +6,6 @@ Each takes the encoder's feature width first and its own widths by name, with th
 from __future__ import annotations
 
 from collections.abc import Callable
-from difflib import get_close_matches
 from itertools import pairwise
 from typing import Literal
 
@@ -14,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.errors import SettingError, ShapeError
+from eigenview.names import Table
 
 OutputNorm = Literal["none", "affine", "no_shift", "plain"]
 
@@ -181,32 +181,32 @@ def identity(features: int) -> Identity:
     return Identity(features)
 
 
-HEADS: dict[str, Callable[..., MLP | Identity]] = {
-    "simclr-v1": simclr_v1,
-    "simclr-v2": simclr_v2,
-    "kernel-infonce": kernel_infonce,
-    "random-walk": random_walk,
-    "spectral": spectral,
-    "spectral-imagenet": spectral_imagenet,
-    "moco-v1": moco_v1,
-    "moco-v2": moco_v2,
-    "kernel-moco": kernel_moco,
-    "swav": swav,
-    "simsiam": simsiam,
-    "simsiam-cifar": simsiam_cifar,
-    "clip": clip,
-    "linear": linear,
-    "identity": identity,
-}
+HEADS: Table[Callable[..., MLP | Identity]] = Table(
+    "head",
+    {
+        "simclr-v1": simclr_v1,
+        "simclr-v2": simclr_v2,
+        "kernel-infonce": kernel_infonce,
+        "random-walk": random_walk,
+        "spectral": spectral,
+        "spectral-imagenet": spectral_imagenet,
+        "moco-v1": moco_v1,
+        "moco-v2": moco_v2,
+        "kernel-moco": kernel_moco,
+        "swav": swav,
+        "simsiam": simsiam,
+        "simsiam-cifar": simsiam_cifar,
+        "clip": clip,
+        "linear": linear,
+        "identity": identity,
+    },
+)
 
 
 def build_head(name: str, features: int, **widths: int) -> MLP | Identity:
     """The head called ``name`` on features of this width; ``hidden`` and ``output`` replace the paper's widths."""
-    if name not in HEADS:
-        close = get_close_matches(name.lower(), HEADS, n=1)
-        meant = f"; did you mean {close[0]}?" if close else ""
-        raise SettingError(f"head must be one of {', '.join(HEADS)}; got {name!r}{meant}")
+    build = HEADS.find(name)
     try:
-        return HEADS[name](features, **widths)
+        return build(features, **widths)
     except TypeError as error:
         raise SettingError(f"head {name!r} has no option {', '.join(widths)}: {error}") from error

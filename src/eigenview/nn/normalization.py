@@ -8,7 +8,7 @@ from typing import Literal
 
 from torch import nn
 
-from eigenview.errors import SettingError
+from eigenview.names import Table
 
 Normalization = Literal["batch", "group"]
 Norm = Callable[[int], nn.Module]  # channels → layer
@@ -21,11 +21,4 @@ def group_norm(channels: int) -> nn.GroupNorm:
     return nn.GroupNorm(gcd(GROUPS, max(1, channels // 2)), channels)
 
 
-NORMALIZATIONS: dict[str, Norm] = {"batch": nn.BatchNorm2d, "group": group_norm}
-
-
-def norm_layer(name: str) -> Norm:
-    """The constructor of a normalisation over channels."""
-    if name not in NORMALIZATIONS:
-        raise SettingError(f"normalization must be one of {', '.join(NORMALIZATIONS)}; got {name!r}")
-    return NORMALIZATIONS[name]
+NORMALIZATIONS: Table[Norm] = Table("normalization", {"batch": nn.BatchNorm2d, "group": group_norm})

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from eigenview.errors import SettingError
 from eigenview.nn.encoder import POOLED, Encoder, Step, global_average, scaled_width, start_convolutions
-from eigenview.nn.normalization import Norm, norm_layer
+from eigenview.nn.normalization import NORMALIZATIONS, Norm
 
 Stem = Literal["imagenet", "stl", "cifar"]
 STEMS: tuple[Stem, ...] = ("imagenet", "stl", "cifar")
@@ -112,7 +112,7 @@ class ResNet(Encoder):
         if stem not in STEMS:
             raise SettingError(f"stem must be one of {', '.join(STEMS)}; got {stem!r}")
         self.channels = channels
-        norm, planes = norm_layer(normalization), scaled_width(64, width)
+        norm, planes = NORMALIZATIONS.find(normalization), scaled_width(64, width)
         if stem == "cifar":
             self.conv1 = nn.Conv2d(channels, planes, 3, padding=1, bias=False)
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from torch import nn
 
 from eigenview.nn.encoder import POOLED, Encoder, Step, global_average, scaled_width, start_convolutions
-from eigenview.nn.normalization import norm_layer
+from eigenview.nn.normalization import NORMALIZATIONS
 
 PLANES = (32, 64, 128, 256)
 STRIDES = (2, 2, 2, 1)  # large maps are left at once: they are where the time goes
@@ -21,7 +21,7 @@ class SmallEncoder(Encoder):
 
     def __init__(self, *, width: float = 1.0, channels: int = 3, normalization: str = "batch") -> None:
         super().__init__()
-        norm, incoming = norm_layer(normalization), channels
+        norm, incoming = NORMALIZATIONS.find(normalization), channels
         self.channels = channels
         for number, (planes, stride) in enumerate(zip(PLANES, STRIDES, strict=True), start=1):
             outgoing = scaled_width(planes, width)

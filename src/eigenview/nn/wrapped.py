@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from importlib import import_module
 from types import ModuleType
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.errors import SettingError, ShapeError
+from eigenview.names import own_code
 from eigenview.nn.encoder import POOLED, Encoder, Step, check_layers, global_average
 
 TRIAL_SIZE = 32  # pixels of the dry run when no image size is given
@@ -99,6 +101,30 @@ def torchvision_encoder(name: str, *, channels: int = 3, image_size: int | None 
         if isinstance(getattr(model, classifier, None), nn.Module):
             setattr(model, classifier, nn.Identity())
     return wrap(model, channels=channels, image_size=224 if image_size is None else image_size)
+
+
+def own_encoder(name: str, *, channels: int = 3, image_size: int | None = None) -> Encoder:
+    """What ``module:attribute`` of a user's own builds: a class or function that returns a module.
+
+    It is called with ``channels=`` and ``image_size=`` where it has such arguments, and nothing else.
+    """
+    build = own_code(name, kind="encoder")
+    if not callable(build) or isinstance(build, nn.Module):
+        raise SettingError(
+            f"encoder {name} must be a class or a function that builds a module; got a {type(build).__name__}: "
+            "write a function that returns it"
+        )
+    known = {"channels": channels, **({} if image_size is None else {"image_size": image_size})}
+    try:
+        signature = inspect.signature(build)
+        given = {option: value for option, value in known.items() if option in signature.parameters}
+        signature.bind(**given)
+    except (TypeError, ValueError) as error:
+        raise SettingError(f"encoder {name} is called with channels= and image_size= at most: {error}") from None
+    module = build(**given)
+    if not isinstance(module, nn.Module):
+        raise SettingError(f"encoder {name} must build a torch module; got a {type(module).__name__}")
+    return wrap(module, channels=channels, image_size=image_size)
 
 
 def _library(module: str, model: str) -> ModuleType:

@@ -2,17 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from difflib import get_close_matches
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from torch.optim import SGD, Adam, AdamW, Optimizer
 
 from eigenview.errors import SettingError
+from eigenview.names import Table
 from eigenview.optim.groups import ParameterGroup
 from eigenview.optim.lars import LARC, LARS
 
-OPTIMIZERS = ("sgd", "lars", "larc", "adam", "adamw")
+
+class Kind(NamedTuple):
+    """An optimizer, and which options of :func:`build_optimizer` it has."""
+
+    build: Callable[..., Optimizer]
+    options: tuple[str, ...]
+
+
+OPTIMIZERS = Table(
+    "optimizer",
+    {
+        "sgd": Kind(SGD, ("momentum", "nesterov")),
+        "lars": Kind(LARS, ("momentum", "nesterov", "trust")),
+        "larc": Kind(LARC, ("momentum", "nesterov", "trust", "clip")),
+        "adam": Kind(Adam, ("betas", "eps")),
+        "adamw": Kind(AdamW, ("betas", "eps")),
+    },
+)
 
 
 def build_optimizer(
@@ -26,28 +43,23 @@ def build_optimizer(
     trust: float = 0.001,
     clip: bool = False,
 ) -> Optimizer:
-    """The optimizer called ``name``. ``momentum`` and ``nesterov``: sgd, lars, larc; ``betas`` and ``eps``: adam,
-    adamw; ``trust``: lars, larc; ``clip``: larc. What an optimizer does not have is not looked at.
+    """The optimizer called ``name``. The options that it does not have (see ``OPTIMIZERS``) are not looked at.
 
     ``adam`` adds weight decay to the gradient, ``adamw`` to the step.
     """
+    kind = OPTIMIZERS.find(name)
     if not groups:
         raise SettingError("an optimizer needs at least one parameter group; got none")
-    entries = [_entry(group) for group in groups]
-    rate = groups[0].learning_rate
-    if name == "sgd":
-        return SGD(entries, lr=rate, momentum=momentum, nesterov=nesterov)
-    if name == "lars":
-        return LARS(entries, lr=rate, momentum=momentum, nesterov=nesterov, trust=trust)
-    if name == "larc":
-        return LARC(entries, lr=rate, momentum=momentum, nesterov=nesterov, trust=trust, clip=clip)
-    if name == "adam":
-        return Adam(entries, lr=rate, betas=betas, eps=eps)
-    if name == "adamw":
-        return AdamW(entries, lr=rate, betas=betas, eps=eps)
-    close = get_close_matches(name.lower(), OPTIMIZERS, n=1)
-    meant = f"; did you mean {close[0]}?" if close else ""
-    raise SettingError(f"optimizer must be one of {', '.join(OPTIMIZERS)}; got {name!r}{meant}")
+    given: dict[str, Any] = {
+        "momentum": momentum,
+        "nesterov": nesterov,
+        "betas": betas,
+        "eps": eps,
+        "trust": trust,
+        "clip": clip,
+    }
+    options = {option: given[option] for option in kind.options}
+    return kind.build([_entry(group) for group in groups], lr=groups[0].learning_rate, **options)
 
 
 def set_learning_rate(optimizer: Optimizer, multiplier: float) -> None:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.errors import DataError
-from eigenview.names import is_code, is_named, printable
-from eigenview.nn import Encoder, build_head, fill_module, wrap
+from eigenview.names import is_named, printable
+from eigenview.nn import Encoder, build_head, fill_module, is_own_encoder, wrap
 from eigenview.runs.checkpoints import LAST
 from eigenview.runs.directory import RunDirectory
 from eigenview.views import CentreView, Recipe
@@ -95,7 +95,7 @@ def open_run(run: str | Path | RunDirectory, *, checkpoint: str = LAST, encoder:
     settings, data = directory.config.encoder, directory.data
     if encoder is None and settings.name == OWN:
         raise DataError(f"{printable(directory.folder)} trained a module of its user's: give encoder=, one like it")
-    if encoder is None and is_code(settings.name) and not is_named(settings.name):
+    if encoder is None and is_own_encoder(settings.name) and not is_named(settings.name):
         raise DataError(
             f"the encoder of {printable(directory.folder)} is {settings.name}, code of its user's, which no file makes "
             f"run: name it in this call (--encoder {settings.name}, or encoder=)"
