@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from eigenview.diagnostics.clusters import cluster_count, connectivity, prototype_usage
 from eigenview.diagnostics.diagnosis import Sampling, diagnose, diagnosed
+from eigenview.diagnostics.dimensions import effective_rank, singular_values, spectrum
 from eigenview.diagnostics.duplicates import duplicate_share, near_duplicates
 from eigenview.diagnostics.estimates import Estimate
 from eigenview.diagnostics.figures import Diagnosis, Figures, Finding
 from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
 from eigenview.diagnostics.progress import RunProgress
-from eigenview.diagnostics.spectrum import effective_rank, singular_values, spectrum
 from eigenview.diagnostics.sphere import alignment_figure, mean_cosine, tolerance, uniformity_figure
 from eigenview.diagnostics.verdict import THRESHOLDS, Thresholds, judge
 

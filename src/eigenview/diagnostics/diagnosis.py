@@ -6,11 +6,11 @@ import math
 from dataclasses import dataclass
 
 from eigenview.diagnostics.clusters import NODES, ClusterCount, PrototypeUsage, cluster_count, connectivity
+from eigenview.diagnostics.dimensions import spectrum
 from eigenview.diagnostics.duplicates import COSINE, duplicate_share
 from eigenview.diagnostics.figures import VERSION, Diagnosis, Figures, ViewFigures
 from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
 from eigenview.diagnostics.rows import Embeddings, Rows, check_same_shape, open_pair, open_rows
-from eigenview.diagnostics.spectrum import spectrum
 from eigenview.diagnostics.sphere import (
     ANCHORS,
     Labels,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from eigenview.search.about import About
 from eigenview.search.contact import contact_sheet, duplicates_sheet
-from eigenview.search.duplicates import DuplicateSet, DuplicateSets, Member, duplicates
+from eigenview.search.duplicate_sets import DuplicateSet, DuplicateSets, Member, duplicates
 from eigenview.search.embedding import Embedded, Progress, embed
-from eigenview.search.neighbours import Answer, Neighbour, answers_json, neighbours
+from eigenview.search.neighbour_search import Answer, Neighbour, answers_json, neighbours
 from eigenview.search.stored import Embeddings, open_embeddings, save_embeddings
 
 __all__ = [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from eigenview.data import Source
 from eigenview.errors import SettingError
-from eigenview.search.duplicates import DuplicateSets
-from eigenview.search.neighbours import Answer
+from eigenview.search.duplicate_sets import DuplicateSets
+from eigenview.search.neighbour_search import Answer
 from eigenview.search.pictures import Pictures, picture_of_file
 from eigenview.search.sheet import Block, Tile, write_sheet
 from eigenview.search.stored import Embeddings
