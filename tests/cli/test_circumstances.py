@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import signal
@@ -10,10 +11,14 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 from PIL import Image
 
 from eigenview.cli import main
-from tests.cli.commands import COMMAND, ENVIRONMENT, PHOTOS
+from eigenview.cli.output import Output
+from eigenview.errors import SettingError
+from eigenview.names import own_code
+from tests.cli.commands import COMMAND, ENVIRONMENT, PHOTOS, RUN, eigenview
 
 LISTENING = """
 import signal, sys
@@ -42,6 +47,86 @@ def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(shop: Path):
     assert "Traceback" not in said
     assert "Go on with: eigenview train --resume --out stopped" in said
     assert (shop / "stopped" / "checkpoints" / "last" / "weights.safetensors").exists()
+
+
+def test_ctrl_c_in_evaluate_says_what_it_leaves(shop: Path, trained: subprocess.CompletedProcess[str]):
+    process = subprocess.Popen(
+        [sys.executable, "-c", LISTENING, "evaluate", RUN, f"{PHOTOS}?labelled=yes", "--protocol", "few-label"],
+        cwd=shop,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().startswith("one source:")  # it has begun
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.splitlines()[-1] == "eigenview: evaluate was stopped; the same command begins anew"
+
+
+def test_a_stop_that_no_verb_explains_is_explained(monkeypatch, capsys):
+    def stopped(arguments: list[str]) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("eigenview.cli.lab_list.run", stopped)
+    assert main(["lab"]) == 130
+    assert capsys.readouterr().err == "eigenview: lab list was stopped; nothing was changed\n"
+
+
+def test_letters_that_the_terminal_lacks_are_spelt(shop: Path):
+    answer = eigenview("data", "check", PHOTOS, folder=shop, PYTHONIOENCODING="ascii")
+    assert answer.returncode == 0, answer.stderr
+    assert "my photos \\u2013 M\\xf6we" in answer.stdout
+
+
+def test_escape_codes_of_a_foreign_table_do_not_reach_the_terminal(
+    tmp_path: Path, shop: Path, trained: subprocess.CompletedProcess[str], monkeypatch, capsys
+):
+    pytest.importorskip("pyarrow")
+    monkeypatch.chdir(tmp_path)
+    rows = ["path,label"]
+    for number, label in enumerate(("\x1b[31mred", "\x9b2Jblue")):
+        Image.new("RGB", (32, 32), (number, 0, 0)).save(tmp_path / f"{number}.png")
+        rows.append(f"{number}.png,{label}")
+    (tmp_path / "table.csv").write_text("\n".join(rows), encoding="utf-8")
+    assert main(["embed", str(shop / RUN), "table.csv", "-o", "table.parquet"]) == 0
+    capsys.readouterr()
+    assert main(["neighbours", "table.parquet", "1", "-k", "1", "-o", "alike.png"]) == 0
+    said = capsys.readouterr().out
+    assert "(\\x1b[31mred)" in said
+    assert all(letter.isprintable() or letter == "\n" for letter in said)
+    assert main(["data", "check", "table.csv", "--json"]) == 0
+    said = capsys.readouterr().out
+    assert all(letter.isprintable() or letter == "\n" for letter in said)
+    assert json.loads(said)["labels"] == {"\x1b[31mred": 1, "\x9b2Jblue": 1}
+
+
+def test_tables_and_errors_are_clean_too(capsys):
+    Output().table(["\x1b[1mname"], [["[red]\x1b[31mone\ntwo"], ["half a letter: \ud800"]], title="\x07")
+    said = capsys.readouterr().out
+    assert "[red]\\x1b[31mone" in said
+    assert all(letter.isprintable() or letter == "\n" for letter in said)
+    assert main(["data", "check", "no\x1b[31mwhere"]) == 2
+    assert "\x1b" not in capsys.readouterr().err
+
+
+def test_code_of_ones_own_runs_only_where_the_command_names_it(monkeypatch):
+    seen = []
+
+    def look(arguments: list[str]) -> None:
+        for name in ("json:dumps", "json:loads", "textwrap:dedent"):
+            try:
+                seen.append(own_code(name, kind="method"))
+            except SettingError:
+                seen.append(None)
+
+    monkeypatch.setattr("eigenview.cli.lab_list.run", look)
+    assert main(["lab", "list", "json:dumps", "--method=json:loads"]) == 0
+    assert seen == [json.dumps, json.loads, None]
+    assert main(["lab", "list"]) == 0
+    assert seen[3:] == [None, None, None]
 
 
 def test_a_closed_pipe_is_quiet(shop: Path):

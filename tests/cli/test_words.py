@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from eigenview.cli import main
-from eigenview.cli.train_options import merge, settings_among
+from eigenview.cli.train_options import settings_among
 from eigenview.cli.verbs import VERBS
 from eigenview.errors import SettingError
+from eigenview.runs import merge_settings
 
 MISTAKES = {
     "trian photos": "did you mean train?",
@@ -23,31 +24,40 @@ MISTAKES = {
     "data check digits more": "too much was given: more",
     "data check digits --workers few": "--workers",
     "train digits --epoch 3": "did you mean --epochs?",
+    "train digits --views.crops [{}]": "--views.crops is JSON, list of {size, count, scale}; 0: size: Field required",
+    "train digits --learning_rate 1": "did you mean --optimizer.learning-rate?",
     "train digits --temperature 1": "did you mean --method-settings.temperature?",
-    "train digits --epochs few": "--epochs is a whole number; got 'few'",
+    "train digits --epochs few": "--epochs is a whole number ≥ 1; got 'few'",
     "train digits --optimizer.name sgdm": "did you mean sgd?",
     "train digits --method simlcr": "did you mean simclr?",
     "train digits --method simclr --kernel laplacian": "simclr has no kernel to choose",
     "train digits --epochs 1 --steps 1": "a run's length is one of epochs, steps, minutes; got epochs and steps",
-    "train digits --epochs 0": "epochs: Input should be greater than or equal to 1",
+    "train digits --epochs 0": "--epochs is a whole number ≥ 1; got '0'",
     "train --epochs 1": "SOURCE is missing",
     "train --resume": "--resume needs the run",
     "train --resume --out nowhere": "no run to go on with in nowhere",
     "train digits --config missing.json": "missing.json",
     "evaluate nowhere digits": "nowhere is no run directory",
+    "evaluate --protocol knn nowhere digits": "RUN is missing: a run directory; what stands behind --protocol belongs",
     "evaluate nowhere digits --protocol": "is no run directory",
     "compare nowhere": "nowhere is no run directory",
-    "compare": "compare needs at least one run directory",
+    "compare": "RUN is missing: directories of runs",
     "report nowhere": "nowhere",
     "diagnose nowhere": "no such run or file: nowhere",
     "embed nowhere digits": "nowhere",
     "neighbours nowhere.npy 3": "nowhere.npy",
+    "neighbours nowhere.npy": "QUERY is missing: pictures, or indices",
+    "neighbours nowhere.npy 3 -out alike.png": "has no option -out; did you mean --out?",
+    "neighbours nowhere.npy 3 --out --json": "--out needs a value",
+    "neighbours nowhere.npy 3 --json=yes": "--json takes no value",
+    "neighbours nowhere.npy 3 -k 0": "--k is a whole number ≥ 1; got '0'",
     "export nowhere": "--to is missing",
     "export nowhere --to tensorflow": "--to is one of",
     "recipes show simclr-cifar": "did you mean simclr-cifar10?",
     "recipes run digits-demp": "did you mean digits-demo?",
     "lab run graph-couplin --quick": "did you mean graph-coupling?",
-    "views show digits --preset simclr": "no preset is called 'simclr'",
+    "views show digits --count 0": "--count is a whole number ≥ 1; got '0'",
+    "views show digits --preset simclr": "did you mean simclr-cifar?",
 }
 
 
@@ -96,24 +106,24 @@ def test_options_win_over_a_config_file_and_a_length_replaces_a_length(tmp_path:
     file = tmp_path / "settings.json"
     stored = {"epochs": 5, "optimizer": {"learning_rate": 0.5, "momentum": 0.8}, "seed": None}
     file.write_text(json.dumps(stored))
-    given = settings_among({"config": file, "minutes": 2.0, "optimizer": {"learning_rate": 0.1}, "views": {}}, ())
+    given = settings_among({"minutes": 2.0, "optimizer": {"learning_rate": 0.1}}, config=file)
     assert given == {"minutes": 2.0, "optimizer": {"learning_rate": 0.1, "momentum": 0.8}}
 
 
 def test_another_method_forgets_the_settings_of_the_one_before():
     base = {"method": "swav", "method_settings": {"prototypes": 3}, "seed": 1}
-    assert merge(base, {"method": "simclr"}) == {"method": "simclr", "seed": 1}
-    assert merge(base, {"method": "swav", "seed": 2}) == {**base, "seed": 2}
+    assert merge_settings(base, {"method": "simclr"}) == {"method": "simclr", "seed": 1}
+    assert merge_settings(base, {"method": "swav", "seed": 2}) == {**base, "seed": 2}
 
 
-def test_a_kernel_implies_its_method_and_short_names_find_their_place():
-    given = settings_among({"kernel": "laplacian", "encoder_name": "resnet18", "encoder": {"width": 0.5}}, ())
+def test_a_kernel_implies_its_method():
+    given = settings_among({"encoder": {"width": 0.5}}, kernel="laplacian")
     assert given["method"] == "kernel-infonce"
     assert given["method_settings"] == {"kernel": "laplacian"}
-    assert given["encoder"] == {"name": "resnet18", "width": 0.5}
-    assert settings_among({"method": "moco", "kernel": "Laplacian(0.2)"}, ())["method"] == "moco"
+    assert given["encoder"] == {"width": 0.5}
+    assert settings_among({"method": "moco"}, kernel="Laplacian(0.2)")["method"] == "moco"
     with pytest.raises(SettingError, match="use --method kernel-infonce or moco"):
-        settings_among({"method": "swav", "kernel": "laplacian"}, ())
+        settings_among({"method": "swav"}, kernel="laplacian")
 
 
 def test_the_page_of_settings_is_up_to_date():

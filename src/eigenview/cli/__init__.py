@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from eigenview.cli.main import main
+from eigenview.cli.entry import main
 
 __all__ = ["main"]

@@ -10,30 +10,24 @@ Examples:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
+from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import JSON, Output
-from eigenview.cli.parse import POSITIONAL, parse
 from eigenview.errors import DataError
+from eigenview.settings import Strict
 
 if TYPE_CHECKING:
     from eigenview.evaluation import Compared
 
 
-@dataclass(frozen=True)
-class Options:
-    runs: Annotated[tuple[Path, ...], POSITIONAL, tyro.conf.arg(metavar="RUN ...")]
-    """run directories that were evaluated; the first is the reference"""
-    protocol: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ()
-    """only scores whose name begins so"""
-    supervised: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """a run trained on labels, as one more baseline"""
-    json: bool = False
-    """print the comparison as JSON"""
+class Options(Strict):
+    runs: Annotated[tuple[Path, ...], positional("RUN ...")]  # directories of runs that were evaluated; differences
+    # are to the first
+    protocol: Annotated[tuple[str, ...], Word("NAME ...")] = ()  # only scores whose name begins so
+    supervised: Annotated[Path | None, Word("RUN")] = None  # a run trained on labels, as one more baseline
+    as_json: AsJson = False  # print the comparison as JSON
 
 
 def run(arguments: list[str]) -> None:
@@ -41,15 +35,13 @@ def run(arguments: list[str]) -> None:
     from eigenview.evaluation import compare_runs
     from eigenview.runs import RunDirectory
 
-    if not options.runs:
-        raise DataError("compare needs at least one run directory; got none")
     for folder in options.runs:
         if not RunDirectory.existing(folder).scores():
             raise DataError(f"{folder} has no scores yet; make some with: eigenview evaluate {folder} SOURCE")
     found = compare_runs(options.runs, supervised=options.supervised, protocols=options.protocol or None)
-    output = Output(as_json=options.json)
+    output = Output(as_json=options.as_json)
     output.result([[_as_json(one) for one in row] for row in found.values()])
-    if not options.json:
+    if not options.as_json:
         _show(found, output)
 
 

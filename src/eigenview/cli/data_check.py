@@ -8,36 +8,33 @@ Examples:
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
+from pydantic import Field
 
+from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import JSON, Output
-from eigenview.cli.parse import POSITIONAL, parse
+from eigenview.settings import Strict
 
 if TYPE_CHECKING:
     from eigenview.data import CheckReport
 
 
-@dataclass(frozen=True)
-class Options:
-    source: Annotated[str, POSITIONAL, tyro.conf.arg(metavar="SOURCE")]
-    """a folder, a table, shards, a list, arrays or a named set"""
-    workers: Annotated[int | None, tyro.conf.arg(metavar="N")] = None
-    """processes that decode; automatic unless given"""
-    json: bool = False
-    """print the findings as JSON"""
+class Options(Strict):
+    source: Annotated[str, positional("SOURCE")]  # a folder, a table, shards, a list, arrays or a named set
+    workers: Annotated[int | None, Word("N")] = Field(None, ge=0)  # processes that decode; automatic unless given
+    as_json: AsJson = False  # print the findings as JSON
 
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="data check", about=__doc__)
     from eigenview.data import check
 
-    output = Output(as_json=options.json)
+    output = Output(as_json=options.as_json)
     found = check(options.source, workers="auto" if options.workers is None else options.workers)
     output.result(_as_json(found))
-    if not options.json:
+    if not options.as_json:
         output.say(str(found))
         _advise(found, output)
 

@@ -12,47 +12,40 @@ Examples:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import tyro
+from pydantic import Field
 
+from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.cli.parse import POSITIONAL, parse
 from eigenview.errors import DataError, SettingError
+from eigenview.settings import Strict
 
 if TYPE_CHECKING:
     from eigenview.diagnostics import Diagnosis
 
 
-@dataclass(frozen=True)
-class Options:
-    subject: Annotated[Path, POSITIONAL, tyro.conf.arg(metavar="RUN|FILE")]
-    """a run directory, or embeddings as .npy or .parquet"""
-    source: Annotated[str | None, POSITIONAL, tyro.conf.arg(metavar="[SOURCE]")] = None
-    """images to diagnose a run on; those of its training unless given"""
-    second: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """embeddings of another view of the same items, row by row"""
-    labels: Annotated[Path | None, tyro.conf.arg(metavar="FILE")] = None
-    """one whole number a row (.npy)"""
-    checkpoint: str = "last"
-    """of the run"""
-    where: Literal["projection", "features"] = "projection"
-    """of a run: what the loss saw, or the features before the head"""
-    items: int = 5000
-    """images of a run's source, drawn by the seed"""
-    seed: int = 0
-    json: bool = False
-    """print the diagnosis as JSON"""
+class Options(Strict):
+    subject: Annotated[Path, positional("RUN|FILE")]  # a run directory, or embeddings as .npy or .parquet
+    source: Annotated[str | None, positional("[SOURCE]")] = None  # images to diagnose a run on; those of its training
+    # unless given
+    second: Annotated[Path | None, Word("FILE")] = None  # embeddings of another view of the same items, row by row
+    labels: Annotated[Path | None, Word("FILE")] = None  # one whole number a row (.npy)
+    checkpoint: str = "last"  # of the run
+    where: Literal["projection", "features"] = "projection"  # of a run: what the loss saw, or what stands before the
+    # head
+    items: int = Field(5000, ge=2)  # images of a run's source, drawn by the seed
+    seed: int = Field(0, ge=0)  # of the draw
+    as_json: AsJson = False  # print the diagnosis as JSON
 
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="diagnose", about=__doc__)
-    output = Output(as_json=options.json)
+    output = Output(as_json=options.as_json)
     found = _of_run(options) if options.subject.is_dir() else _of_file(options)
     output.result(json.loads(found.to_json()))
-    if not options.json:
+    if not options.as_json:
         output.say("\n".join(found.lines()))
 
 

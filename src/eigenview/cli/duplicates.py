@@ -9,30 +9,23 @@ Examples:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
+from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.cli.parse import POSITIONAL, parse
+from eigenview.settings import Strict
 
 SHOWN = 10  # sets in the terminal
 
 
-@dataclass(frozen=True)
-class Options:
-    place: Annotated[Path, POSITIONAL, tyro.conf.arg(metavar="RUN|FILE")]
-    """a run directory, or embeddings as .parquet or .npy"""
-    source: Annotated[str | None, tyro.conf.arg(metavar="SOURCE")] = None
-    """images to search in, where they are not embedded yet"""
-    cosine: Annotated[float | None, tyro.conf.arg(metavar="COSINE")] = None
-    """how alike is near-identical; the library's threshold unless given"""
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = Path("duplicates.png")
-    """the contact sheet"""
-    json: bool = False
-    """print the sets as JSON, and draw nothing"""
+class Options(Strict):
+    place: Annotated[Path, positional("RUN|FILE")]  # a run directory, or embeddings as .parquet or .npy
+    source: Annotated[str | None, Word("SOURCE")] = None  # images to search in, where they are not embedded yet
+    cosine: Annotated[float | None, Word("X")] = None  # how alike is near-identical; the library's threshold unless
+    # given
+    out: Annotated[Path, Word("FILE", "-o")] = Path("duplicates.png")  # the contact sheet
+    as_json: AsJson = False  # print the sets as JSON, and draw nothing
 
 
 def run(arguments: list[str]) -> None:
@@ -40,11 +33,11 @@ def run(arguments: list[str]) -> None:
     from eigenview.cli.embedded import open_or_embed
     from eigenview.search import duplicates, duplicates_sheet
 
-    output = Output(as_json=options.json)
+    output = Output(as_json=options.as_json)
     stored = open_or_embed(options.place, options.source, output)
     found = duplicates(stored) if options.cosine is None else duplicates(stored, cosine=options.cosine)
     output.result(json.loads(found.to_json()))
-    if options.json:
+    if options.as_json:
         return
     output.say(
         f"{len(found.sets):,} sets of near-identical images (cosine {found.threshold:g} or more) among "

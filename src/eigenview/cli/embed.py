@@ -9,36 +9,29 @@ Examples:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from pydantic import Field
 
+from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import JSON, Output
-from eigenview.cli.parse import POSITIONAL, parse
+from eigenview.settings import Strict
 
 
-@dataclass(frozen=True)
-class Options:
-    run: Annotated[Path, POSITIONAL, tyro.conf.arg(metavar="RUN")]
-    """a run directory"""
-    source: Annotated[str, POSITIONAL, tyro.conf.arg(metavar="SOURCE")]
-    """the images"""
-    out: Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = None
-    """.parquet or .npy; RUN/embeddings.parquet unless given"""
-    layer: str = "pooled"
-    """of the encoder"""
-    batch_size: int = 256
-    anew: bool = False
-    """forget what an earlier call left unfinished"""
-    json: bool = False
-    """print what was written as JSON"""
+class Options(Strict):
+    run: Annotated[Path, positional("RUN")]  # a run directory
+    source: Annotated[str, positional("SOURCE")]  # the images
+    out: Annotated[Path | None, Word("FILE", "-o")] = None  # .parquet or .npy; RUN/embeddings.parquet unless given
+    layer: str = "pooled"  # of the encoder
+    batch_size: int = Field(256, ge=1)  # images at a time
+    anew: bool = False  # forget what an earlier call left unfinished
+    as_json: AsJson = False  # print what was written as JSON
 
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="embed", about=__doc__)
-    output = Output(as_json=options.json)
+    output = Output(as_json=options.as_json)
     embed_into(options, output)
 
 
@@ -65,7 +58,7 @@ def embed_into(options: Options, output: Output) -> Path:
         )
     left_out: list[JSON] = [{"name": one.name, "reason": one.reason} for one in found.unreadable]
     output.result({"path": str(found.path), "rows": found.rows, "width": found.width, "unreadable": left_out})
-    if not options.json:
+    if not options.as_json:
         output.say(f"{found.path}: {found.rows:,} vectors of {found.width} numbers")
         for one in found.unreadable[:5]:
             output.say(f"  left out: {one.name} ({one.reason})", style="yellow")

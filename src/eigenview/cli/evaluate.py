@@ -12,39 +12,31 @@ Examples:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from pydantic import Field
 
+from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.cli.parse import POSITIONAL, parse
+from eigenview.settings import Strict
 
 
-@dataclass(frozen=True)
-class Options:
-    run: Annotated[Path, POSITIONAL, tyro.conf.arg(metavar="RUN")]
-    """a run directory"""
-    source: Annotated[str, POSITIONAL, tyro.conf.arg(metavar="SOURCE")]
-    """labelled images: to learn from, and to be tested on unless --test says on which"""
-    test: Annotated[str | None, tyro.conf.arg(metavar="SOURCE")] = None
-    """labelled images for the test"""
-    protocol: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ("knn", "linear")
-    """what to measure"""
-    baselines: bool = True
-    """measure raw pixels and the untrained encoder too"""
-    layers: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME ...")] = ("pooled",)
-    """of the encoder; projection is the output of the run's head"""
-    supervised: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """a run trained on labels (--method supervised), as one more baseline"""
-    test_share: float = 0.2
-    """of each class, where no test source is given"""
-    cache: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """keep features here, to be used again"""
-    seed: int = 0
-    json: bool = False
-    """print the scores as JSON"""
+class Options(Strict):
+    run: Annotated[Path, positional("RUN")]  # a run directory
+    source: Annotated[str, positional("SOURCE")]  # labelled images: to learn from, and to be tested on unless --test
+    # says on which
+    test: Annotated[str | None, Word("SOURCE")] = None  # labelled images for the test
+    protocol: Annotated[tuple[str, ...], Word("NAME ...")] = ("knn", "linear")  # what to measure
+    baselines: bool = True  # measure raw pixels and the untrained encoder too
+    layers: Annotated[tuple[str, ...], Word("NAME ...")] = ("pooled",)  # of the encoder; projection is what the run's
+    # head gives
+    supervised: Annotated[Path | None, Word("RUN")] = None  # a run trained on labels (--method supervised), as one
+    # more baseline
+    test_share: float = Field(0.2, gt=0, lt=1)  # of each class, where no test source is given
+    cache: Annotated[Path | None, Word("DIR")] = None  # keep features here, to be used again
+    seed: int = Field(0, ge=0)  # of all that is drawn
+    as_json: AsJson = False  # print the scores as JSON
 
 
 def run(arguments: list[str]) -> None:
@@ -56,7 +48,7 @@ def run(arguments: list[str]) -> None:
     for name in options.protocol:
         PROTOCOLS.find(name)  # refused before any work is done
     run = open_run(options.run)
-    output = Output(as_json=options.json)
+    output = Output(as_json=options.as_json)
     task = open_task(options.source, options.test, test_share=options.test_share, seed=options.seed)
     if options.test is None:
         output.say(
@@ -75,6 +67,6 @@ def run(arguments: list[str]) -> None:
         )
     )
     output.result([score_as_json(score) for score in scores])
-    if not options.json:
+    if not options.as_json:
         show_scores(scores, output)
         output.say(f"kept in {options.run / 'evaluation'}; see them with: eigenview report {options.run}")

@@ -8,30 +8,24 @@ Examples:
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
-import tyro
+from pydantic import Field
 
+from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.cli.parse import POSITIONAL, parse
+from eigenview.files import read_object
+from eigenview.settings import Strict
 
 
-@dataclass(frozen=True)
-class Options:
-    name: Annotated[str, POSITIONAL, tyro.conf.arg(metavar="NAME")]
-    """one of eigenview lab list"""
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="DIR")] = Path("lab")
-    """where the files go"""
-    quick: bool = False
-    """seconds instead of minutes: smaller, so noisier"""
-    data: Annotated[Path | None, tyro.conf.arg(metavar="DIR")] = None
-    """folder of the named data sets, for the experiments on real images"""
-    seed: int = 0
-    json: bool = False
-    """print what was found as JSON"""
+class Options(Strict):
+    name: Annotated[str, positional("NAME")]  # one of eigenview lab list
+    out: Annotated[Path, Word("DIR", "-o")] = Path("lab")  # where the files go
+    quick: bool = False  # seconds instead of minutes: smaller, so noisier
+    data: Annotated[Path | None, Word("DIR")] = None  # of the named data sets, for the experiments on real images
+    seed: int = Field(0, ge=0)  # of all that is drawn
+    as_json: AsJson = False  # print what was found as JSON
 
 
 def run(arguments: list[str]) -> None:
@@ -39,12 +33,12 @@ def run(arguments: list[str]) -> None:
     from eigenview.lab import EXPERIMENTS, LabSettings, run_experiment
 
     experiment = EXPERIMENTS.find(options.name)
-    output = Output(as_json=options.json)
+    output = Output(as_json=options.as_json)
     output.say(f"{experiment.title}: {experiment.claim}")
     settings = LabSettings(seed=options.seed, is_quick=options.quick, data=options.data)
     files = run_experiment(options.name, options.out, settings=settings)
-    found = json.loads(files[0].read_text(encoding="utf-8"))
-    output.result({**found, "files": [str(file) for file in files]})
-    if not options.json:
-        output.say("\n".join(f"  {line}" for line in found["findings"]))
+    content: dict[str, Any] = read_object(files[0])
+    output.result({**content, "files": [str(file) for file in files]})
+    if not options.as_json:
+        output.say("\n".join(f"  {line}" for line in content["findings"]))
         output.say(f"written: {', '.join(map(str, files))}")

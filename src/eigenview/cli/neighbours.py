@@ -12,51 +12,40 @@ Examples:
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
+from pydantic import Field
 
+from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.cli.parse import POSITIONAL, parse
-from eigenview.errors import SettingError
+from eigenview.settings import Strict
 
 
-@dataclass(frozen=True)
-class Options:
-    place: Annotated[Path, POSITIONAL, tyro.conf.arg(metavar="RUN|FILE")]
-    """a run directory, or embeddings as .parquet or .npy"""
-    query: Annotated[tuple[str, ...], POSITIONAL, tyro.conf.arg(metavar="QUERY ...")]
-    """pictures, or indices of items"""
-    source: Annotated[str | None, tyro.conf.arg(metavar="SOURCE")] = None
-    """images to search in, where they are not embedded yet"""
-    run: Annotated[Path | None, tyro.conf.arg(metavar="RUN")] = None
-    """whose encoder sees the pictures, where a file of embeddings does not know its run"""
-    k: Annotated[int, tyro.conf.arg(aliases=["-k"], metavar="N")] = 10
-    """neighbours of each picture"""
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = Path("neighbours.png")
-    """the contact sheet"""
-    engine: Literal["auto", "exact", "faiss"] = "auto"
-    """of the search"""
-    json: bool = False
-    """print the neighbours as JSON, and draw nothing"""
+class Options(Strict):
+    place: Annotated[Path, positional("RUN|FILE")]  # a run directory, or embeddings as .parquet or .npy
+    query: Annotated[tuple[str, ...], positional("QUERY ...")]  # pictures, or indices of items
+    source: Annotated[str | None, Word("SOURCE")] = None  # images to search in, where they are not embedded yet
+    run: Annotated[Path | None, Word("RUN")] = None  # whose encoder sees the pictures, where a file of embeddings does
+    # not know its run
+    k: Annotated[int, Word("N", "-k")] = Field(10, ge=1)  # neighbours of each picture
+    out: Annotated[Path, Word("FILE", "-o")] = Path("neighbours.png")  # the contact sheet
+    engine: Literal["auto", "exact", "faiss"] = "auto"  # of the search
+    as_json: AsJson = False  # print the neighbours as JSON, and draw nothing
 
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="neighbours", about=__doc__)
-    if not options.query:
-        raise SettingError("QUERY is missing: a picture, or the index of an item")
     from eigenview.cli.embedded import open_or_embed
     from eigenview.search import answers_json, contact_sheet, neighbours
 
-    output = Output(as_json=options.json)
+    output = Output(as_json=options.as_json)
     stored = open_or_embed(options.place, options.source, output)
     queries = [_query(word) for word in options.query]
     maker = options.run or (options.place if options.place.is_dir() else None)
     answers = neighbours(stored, queries, k=options.k, run=maker, engine=options.engine)
     output.result(json.loads(answers_json(answers)))
-    if options.json:
+    if options.as_json:
         return
     for answer in answers:
         output.say(answer.query, style="bold")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import TypeAlias
@@ -11,8 +12,12 @@ from typing import TypeAlias
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
+
+from eigenview.names import printable
 
 JSON: TypeAlias = "str | int | float | bool | Sequence[JSON] | dict[str, JSON] | None"
+NOT_ASCII = re.compile(r"[^\n -~]")
 WIDE = 200  # columns of a table where there is no terminal to fit
 
 
@@ -37,22 +42,34 @@ class Output:
             self.console.width = WIDE
 
     def say(self, text: str = "", *, style: str | None = None) -> None:
-        self.console.print(text, style=style, markup=False, soft_wrap=True)
+        self.console.print(clean(text), style=style, markup=False, soft_wrap=True)
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
         """A plain table; the first column to the left, the others to the right."""
-        drawn = Table(box=SIMPLE_HEAD, title=title, title_justify="left", pad_edge=False)
+        drawn = Table(
+            box=SIMPLE_HEAD, title=None if title is None else _text(title), title_justify="left", pad_edge=False
+        )
         for number, column in enumerate(columns):
-            drawn.add_column(column, justify="right" if number else "left", overflow="fold")
+            drawn.add_column(_text(column), justify="right" if number else "left", overflow="fold")
         for row in rows:
-            drawn.add_row(*(_plain(cell) for cell in row))
+            drawn.add_row(*map(_text, row))
         self.console.print(drawn)
 
     def result(self, value: JSON) -> None:
         """The verb's answer, printed only as JSON."""
         if self.as_json and not self.console.quiet:
-            sys.stdout.write(json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+            text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
+            sys.stdout.write(NOT_ASCII.sub(lambda letter: _as_in_json(letter[0]), text) + "\n")
 
 
-def _plain(cell: str) -> str:
-    return cell.replace("[", r"\[")
+def clean(text: str) -> str:
+    """Text as a terminal may have it, whatever file names or tables from elsewhere put into it; its lines are kept."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _as_in_json(letter: str) -> str:
+    return letter if letter.isprintable() else json.dumps(letter)[1:-1]
+
+
+def _text(cell: str) -> Text:
+    return Text(clean(cell))

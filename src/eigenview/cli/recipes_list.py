@@ -6,23 +6,20 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from eigenview.cli.options import AsJson, parse
 from eigenview.cli.output import Output
-from eigenview.cli.parse import parse
+from eigenview.settings import Strict
 
 
-@dataclass(frozen=True)
-class Options:
-    json: bool = False
-    """print the list as JSON"""
+class Options(Strict):
+    as_json: AsJson = False  # print the list as JSON
 
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="recipes list", about=__doc__)
     from eigenview.recipes import RECIPES
 
-    output = Output(as_json=options.json)
+    output = Output(as_json=options.as_json)
     output.result(
         [
             {
@@ -34,7 +31,7 @@ def run(arguments: list[str]) -> None:
             for one in RECIPES.values()
         ]
     )
-    if not options.json:
+    if not options.as_json:
         width = max(map(len, RECIPES))
         for one in RECIPES.values():
             output.say(f"{one.name:<{width}}  {one.title}")

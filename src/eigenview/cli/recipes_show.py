@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import inspect
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Annotated
 
-import tyro
-
+from eigenview.cli.options import AsJson, parse, positional
 from eigenview.cli.output import Output
-from eigenview.cli.parse import POSITIONAL, parse
+from eigenview.settings import Strict
 
 
-@dataclass(frozen=True)
-class Options:
-    name: Annotated[str, POSITIONAL, tyro.conf.arg(metavar="NAME")]
-    """one of eigenview recipes list"""
-    json: bool = False
-    """print it as JSON; "settings" can go into a file for train --config"""
+class Options(Strict):
+    name: Annotated[str, positional("NAME")]  # one of eigenview recipes list
+    as_json: AsJson = False  # print it as JSON; "settings" can go into a file for train --config
 
 
 def run(arguments: list[str]) -> None:
@@ -30,9 +26,9 @@ def run(arguments: list[str]) -> None:
     from eigenview.recipes import ABOUT, RECIPES
 
     recipe = RECIPES.find(options.name)
-    output = Output(as_json=options.json)
+    output = Output(as_json=options.as_json)
     output.result(json.loads(json.dumps(asdict(recipe))))
-    if options.json:
+    if options.as_json:
         return
     output.say(recipe.title, style="bold")
     output.say(inspect.cleandoc(ABOUT[recipe.name]))

@@ -1,6 +1,7 @@
-"""The config models as options of a command line and as documentation: names, types, limits, defaults, comments.
+"""What a settings model says of itself, for the command line and the documentation: types, limits, defaults, comments.
 
-A setting's explanation is the comment at the end of its line in the model's source: written once, shown everywhere.
+A setting's explanation is the comment at the end of its line in the model's source, and on the lines below it that hold
+nothing else: written once, shown everywhere.
 """
 
 from __future__ import annotations
@@ -8,27 +9,20 @@ from __future__ import annotations
 import ast
 import inspect
 import io
-import json
 import textwrap
 import tokenize
 import types
 import typing
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import tyro
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-AS_JSON: tyro.constructors.PrimitiveConstructorSpec[Any] = tyro.constructors.PrimitiveConstructorSpec(
-    nargs=1,
-    metavar="JSON",
-    instance_from_str=lambda words: json.loads(words[0]),
-    is_instance=lambda value: True,
-    str_from_instance=lambda value: [json.dumps(value)],
-)
 NONE = " or none"
 BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
 
@@ -43,69 +37,58 @@ class Described:
     comment: str
 
 
-def described(model: type[BaseModel], prefix: str = "") -> Iterator[Described]:
-    """Every setting of a model, those of models inside it after its own."""
-    inside = []
-    for name, info in model.model_fields.items():
-        inner = without_none(info.annotation)
-        if is_model(inner):
-            inside.append((name, inner))
-        else:
-            comment = comments(model).get(name, "")
-            yield Described(f"{prefix}{name}", kind_text(info), default_text(info), comment)
-    for name, inner in inside:
-        yield from described(inner, f"{prefix}{name}.")
+def described(model: type[BaseModel]) -> Iterator[Described]:
+    """Every setting of a model in words."""
+    for path, info, comment in fields_of(model):
+        yield Described(".".join(path), kind_text(info), default_text(info), comment)
 
 
-def options_of(model: type[BaseModel], name: str, *, inside: Mapping[str, type[BaseModel]] | None = None) -> type:
-    """A TypedDict without defaults: parsed by tyro it holds what was given, and nothing else.
+def fields_of(
+    model: type[BaseModel], inside: Mapping[str, type[BaseModel]] | None = None, outer: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], FieldInfo, str]]:
+    """(path, field, comment) of every setting, those of models in it after its own.
 
-    ``inside`` replaces models that are found only when the program runs. Lists of models and dicts are given as JSON.
+    ``inside`` gives, by path, models that are known only when the program runs.
     """
-    fields: dict[str, Any] = {}
-    for field, info in model.model_fields.items():
-        inner = (inside or {}).get(field, without_none(info.annotation))
+    later = []
+    for name, info in model.model_fields.items():
+        path = (*outer, name)
+        inner = (inside or {}).get(".".join(path), without_none(info.annotation))
         if is_model(inner):
-            fields[field] = options_of(inner, f"{name}_{field}")
-            continue
-        hint = f"(default: {default_text(info)})" if default_text(info) else ""
-        shown = tyro.conf.arg(
-            help=comments(model).get(field, "").replace("%", "%%"),
-            help_behavior_hint=hint,
-        )
-        fields[field] = Annotated[str, AS_JSON, shown] if needs_json(inner) else Annotated[inner, shown]
-    return typed_dict(name, fields)
-
-
-def typed_dict(name: str, fields: dict[str, Any]) -> type:
-    found: type = typing.TypedDict(name, fields, total=False)  # type: ignore[misc]
-    return found
+            later.append((inner, path))
+        else:
+            yield path, info, comments(model).get(name, "")
+    for inner, path in later:
+        yield from fields_of(inner, inside, path)
 
 
 @cache
 def comments(model: type[BaseModel]) -> Mapping[str, str]:
     """The comment at the end of each setting's line; a model's own before those of the models it extends."""
-    found: dict[str, str] = {}
+    said: dict[str, str] = {}
     for kind in reversed(model.__mro__):
         if isinstance(kind, type) and issubclass(kind, BaseModel) and kind is not BaseModel:
-            found |= _comments_in(textwrap.dedent(inspect.getsource(kind)))
-    return found
+            with suppress(OSError):  # a model typed into a prompt has no source
+                said |= _comments_in(textwrap.dedent(inspect.getsource(kind)))
+    return said
 
 
 def _comments_in(source: str) -> dict[str, str]:
-    by_line = {
-        token.start[0]: token.string.lstrip("# ")
-        for token in tokenize.generate_tokens(io.StringIO(source).readline)
-        if token.type == tokenize.COMMENT and not token.string.startswith("# type:")
-    }
+    tokens = list(tokenize.generate_tokens(io.StringIO(source).readline))
+    by_line = {token.start[0]: token for token in tokens if token.type == tokenize.COMMENT}
     body = ast.parse(source).body[0]
     assert isinstance(body, ast.ClassDef)
-    found = {}
+    said = {}
     for node in body.body:
-        comment = by_line.get(node.end_lineno or 0)
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and comment:
-            found[node.target.id] = comment
-    return found
+        line = node.end_lineno or 0
+        if not (isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)) or line not in by_line:
+            continue
+        words = [by_line[line].string.lstrip("# ")]
+        while (below := by_line.get(line := line + 1)) is not None and below.line.lstrip().startswith("#"):
+            words.append(below.string.lstrip("# "))
+        if not words[0].startswith("type:"):
+            said[node.target.id] = " ".join(words)
+    return said
 
 
 def without_none(hint: Any) -> Any:
@@ -129,16 +112,36 @@ def needs_json(hint: Any) -> bool:
 
 def kind_text(info: FieldInfo) -> str:
     """The type in a few words, with its limits: ``number > 0``, ``sgd, adam``."""
+    words = _kind(info.annotation)
+    may_be_none = words.endswith(NONE)
+    said = f"{words.removesuffix(NONE)} {limits_text(info)}".strip()
+    return said + NONE if may_be_none else said
+
+
+def limits_text(info: FieldInfo) -> str:
+    """``≥ 0, < 1``."""
     limits = [
         f"{sign} {getattr(note, name):g}"
         for note in info.metadata
         for name, sign in BOUNDS.items()
         if getattr(note, name, None) is not None
     ]
-    words = _kind(info.annotation)
-    may_be_none = words.endswith(NONE)
-    said = " ".join([words.removesuffix(NONE), ", ".join(limits)]).strip()
-    return said + NONE if may_be_none else said
+    return ", ".join(limits)
+
+
+def metavar_text(hint: Any) -> str:
+    """What stands for a value in the help: ``N``, ``sgd|adam``, ``X X``, ``TEXT ...``."""
+    origin, parts = typing.get_origin(hint), typing.get_args(hint)
+    if needs_json(hint):
+        return "JSON"
+    if origin is Literal:
+        return "|".join(map(str, parts))
+    if origin in (types.UnionType, typing.Union):
+        return "|".join(map(metavar_text, parts))
+    if origin is tuple:
+        return f"{metavar_text(parts[0])} ..." if Ellipsis in parts else " ".join(map(metavar_text, parts))
+    names = {int: "N", float: "X", bool: "true|false", Path: "PATH"}
+    return names.get(hint, "TEXT")
 
 
 def _kind(hint: Any) -> str:

@@ -13,40 +13,40 @@ Examples:
 
 from __future__ import annotations
 
+import logging
+import shlex
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any
 
+from eigenview.cli.options import positional
 from eigenview.cli.output import Output
+from eigenview.cli.train_options import StartOptions, parse_train
+from eigenview.errors import SettingError
+from eigenview.runs import TrainConfig
+from eigenview.training import Choice, shown_progress, train
+from eigenview.training.start import prepare
 
-if TYPE_CHECKING:
-    from eigenview.runs import TrainConfig
-    from eigenview.training import Choice
 
-OWN = ("resume", "look")
+class Options(StartOptions):
+    source: Annotated[str | None, positional("SOURCE")] = None  # images: a folder, a table, shards, a list, arrays or a
+    # named set; --resume knows its own
 
 
 def run(arguments: list[str]) -> None:
-    from eigenview.cli.train_options import flag_hint, parse_train, settings_among, source_hint
-
-    first = {
-        "source": source_hint("images: a folder, a table, shards, a list, arrays or a named set"),
-        "resume": flag_hint("go on from the last checkpoint in --out; its settings are known, SOURCE may be left out"),
-        "look": flag_hint("at the end, diagnose the run and keep a sample for the report; --no-look leaves it out"),
-    }
-    options = parse_train(arguments, verb="train", about=__doc__, first=first)
-    given = settings_among(options, OWN)
-    start(given, resume=options.get("resume", False), looks=options.get("look", True))
+    options, given = parse_train(Options, arguments, verb="train", about=__doc__)
+    if options.source is not None:
+        given["source"] = options.source
+    start(given, resume=options.resume, looks=options.look)
 
 
 def start(given: Mapping[str, Any], *, resume: bool = False, looks: bool = True) -> None:
     """Train as ``given`` says and as is best for the rest; say what was chosen and what can be done next."""
-    import logging
-    import warnings
-
-    from eigenview.training import shown_progress, train
-    from eigenview.training.start import prepare
-
+    if resume and "out" not in given:
+        raise SettingError("--resume needs the run to go on with: --out RUN")
+    if not resume and "source" not in given:
+        raise SettingError("SOURCE is missing: a folder of images, say (eigenview train --help tells more)")
     output = Output()
     prepared = prepare(given, resume=resume)
     _say_choices(prepared.choices, output)
@@ -86,6 +86,4 @@ def next_steps(config: TrainConfig, output: Output) -> None:
 
 
 def quoted(word: object) -> str:
-    import shlex
-
     return shlex.quote(str(word))

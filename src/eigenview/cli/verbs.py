@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from eigenview.names import Table
+
+ANEW = "the same command begins anew"
+GOES_ON = "what was done is kept, and the same command goes on from there"
+
 
 @dataclass(frozen=True)
 class Verb:
-    """``module`` in ``eigenview.cli``, and what the verb does in a few words."""
+    """``module`` in ``eigenview.cli``, what the verb does in a few words, and what Ctrl-C leaves of it."""
 
     module: str
     summary: str
+    when_stopped: str = "nothing was changed"
 
 
 GROUPS: dict[str, dict[str, Verb]] = {
@@ -22,14 +28,14 @@ GROUPS: dict[str, dict[str, Verb]] = {
     },
     "Judge": {
         "diagnose": Verb("diagnose", "is a run or a file of embeddings healthy; no labels needed"),
-        "evaluate": Verb("evaluate", "scores against raw pixels and an untrained encoder, on labelled images"),
+        "evaluate": Verb("evaluate", "scores against raw pixels and an untrained encoder, on labelled images", ANEW),
         "compare": Verb("compare", "the scores of several runs, with significance"),
         "report": Verb("report", "one web page about one or more runs"),
     },
     "Use": {
-        "embed": Verb("embed", "a vector for every image, as Parquet or .npy"),
-        "neighbours": Verb("neighbours", "the images most like a picture, on a contact sheet"),
-        "duplicates": Verb("duplicates", "near-identical images"),
+        "embed": Verb("embed", "a vector for every image, as Parquet or .npy", GOES_ON),
+        "neighbours": Verb("neighbours", "the images most like a picture, on a contact sheet", GOES_ON),
+        "duplicates": Verb("duplicates", "near-identical images", GOES_ON),
         "export": Verb("export", "the encoder as safetensors, ONNX, for torchvision or timm"),
     },
     "Look": {
@@ -39,7 +45,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
         "lab run": Verb("lab_run", "put one of them to the test"),
     },
 }
-VERBS: dict[str, Verb] = {name: verb for group in GROUPS.values() for name, verb in group.items()}
+VERBS: Table[Verb] = Table("verb", {name: verb for group in GROUPS.values() for name, verb in group.items()})
 BARE = {"recipes": "recipes list", "lab": "lab list", "data": "data check", "views": "views show"}  # one word is enough
 
 

@@ -7,38 +7,28 @@ Examples:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
+from pydantic import Field
 
+from eigenview.cli.options import Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.cli.parse import POSITIONAL, parse
-from eigenview.errors import SettingError
+from eigenview.settings import Strict
 
 
-@dataclass(frozen=True)
-class Options:
-    source: Annotated[str, POSITIONAL, tyro.conf.arg(metavar="SOURCE")]
-    """a folder, a table, shards, a list, arrays or a named set"""
-    out: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="FILE")] = Path("views.png")
-    """the picture to write"""
-    preset: str = "auto"
-    """a published recipe, or auto: by the images' size and channels"""
-    size: Annotated[int | None, tyro.conf.arg(metavar="PIXELS")] = None
-    """of the views; the preset's unless given"""
-    count: int = 8
-    """images, evenly spread over the source"""
-    epoch: int = 0
-    """views differ from epoch to epoch"""
-    seed: int = 0
+class Options(Strict):
+    source: Annotated[str, positional("SOURCE")]  # a folder, a table, shards, a list, arrays or a named set
+    out: Annotated[Path, Word("FILE", "-o")] = Path("views.png")  # the picture to write
+    preset: str = "auto"  # a published recipe, or auto: by the images' size and channels
+    size: Annotated[int | None, Word("PIXELS")] = Field(None, ge=1)  # of the views; the preset's unless given
+    count: int = Field(8, ge=1)  # images, evenly spread over the source
+    epoch: int = Field(0, ge=0)  # views differ from epoch to epoch
+    seed: int = Field(0, ge=0)  # of the views
 
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="views show", about=__doc__)
-    if options.count < 1:
-        raise SettingError(f"--count is a number of images, at least 1; got {options.count}")
     import numpy as np
 
     from eigenview.batches import first_shape, image_statistics

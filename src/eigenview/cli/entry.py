@@ -6,41 +6,51 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Sequence
-from difflib import get_close_matches
+from collections.abc import Iterator, Sequence
 from importlib import import_module
+from io import TextIOWrapper
 
 from eigenview.cli.verbs import BARE, VERBS, overview
 from eigenview.errors import EigenviewError, SettingError
+from eigenview.names import Table, did_you_mean, is_code, named_code, printable
 
 MISTAKE, INTERRUPTED, CLOSED_PIPE = 2, 130, 141
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
+    """Run one command; the exit code. A user's own code runs only if these very words name it."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    if arguments is None:
+        _spell_what_the_terminal_lacks()
     try:
-        _run(given)
+        with named_code(*code_among(given)):
+            _run(given)
         sys.stdout.flush()
     except EigenviewError as error:
-        return _say_mistake(str(error))
+        return _say(str(error), MISTAKE)
     except KeyboardInterrupt as stop:
-        print(f"eigenview: {stop or 'stopped'}", file=sys.stderr)
-        return INTERRUPTED
+        return _say(str(stop) or _stopped(given), INTERRUPTED)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left to flush goes nowhere
         return CLOSED_PIPE
     except OSError as error:
         if error.filename is None:  # not about a file that the user named
             raise
-        return _say_mistake(f"{error.filename}: {error.strerror}")
+        return _say(f"{error.filename}: {error.strerror}", MISTAKE)
     return 0
 
 
-def _say_mistake(message: str) -> int:
-    print(f"eigenview: {' '.join(message.split())}", file=sys.stderr)
-    return MISTAKE
+def _spell_what_the_terminal_lacks() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _say(message: str, code: int) -> int:
+    print(f"eigenview: {printable(' '.join(message.split()))}", file=sys.stderr)
+    return code
 
 
 def _run(given: list[str]) -> None:
@@ -63,16 +73,22 @@ def find_verb(given: Sequence[str]) -> tuple[str, list[str]]:
         if name in VERBS:
             return name, list(given[count:])
     first, second = given[0], given[1] if len(given) > 1 else ""
-    below = [name.split()[1] for name in VERBS if name.startswith(f"{first} ")]
+    below = {name.split()[1]: name for name in VERBS if name.startswith(f"{first} ")}
+    if below and (not second or second.startswith("-")):
+        return BARE[first], list(given[1:])
     if below:
-        if not second or second.startswith("-"):
-            return BARE[first], list(given[1:])
-        raise SettingError(f"after {first} comes one of {', '.join(below)}; got {second!r}{_meant(second, below)}")
+        return Table(f"the word after {first}", below).find(second), list(given[2:])
     known = list(dict.fromkeys(name.split()[0] for name in VERBS))
-    meant = _meant(first, known) or f"; the verbs are {', '.join(known)}"
+    meant = did_you_mean(first, known) or f"; the verbs are {', '.join(known)}"
     raise SettingError(f"no verb is called {first!r}{meant} (eigenview --help tells more)")
 
 
-def _meant(word: str, known: Sequence[str]) -> str:
-    close = get_close_matches(word, known, n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+def code_among(given: Sequence[str]) -> Iterator[str]:
+    """The words, values after ``=`` and between commas, that name code of a user's own."""
+    return (piece for word in given for piece in re.split("[=,]", word) if is_code(piece))
+
+
+def _stopped(given: Sequence[str]) -> str:
+    """What Ctrl-C leaves behind, where the verb itself has not said it."""
+    name, _ = find_verb(given)  # it was found before, or nothing could have been stopped
+    return f"{name} was stopped; {VERBS[name].when_stopped}"
