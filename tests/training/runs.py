@@ -10,7 +10,8 @@ from typing import Any
 
 import torch
 
-from eigenview.training import Listener, Run, read_config, train
+from eigenview.runs import RunDirectory, is_run, read_config
+from eigenview.training import Listener, train
 
 SMALL: dict[str, dict[str, Any]] = {
     "swav": {"prototypes": 12, "queue": 64, "queue_from_epoch": 0, "frozen_steps": 1, "head_hidden": 32},
@@ -40,11 +41,18 @@ def settings(method: str, out: Path, **changes: Any) -> dict[str, Any]:
     }
 
 
-def run_quietly(given: dict[str, Any], *, resume: bool = False, listeners: Sequence[Listener] = ()) -> Run:
+def run_quietly(
+    given: dict[str, Any], *, resume: bool = False, looks_back: bool = False, listeners: Sequence[Listener] = ()
+) -> RunDirectory:
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of Fabric, about this machine
-        return train(read_config(given), resume=resume, listeners=listeners)
+        return train(read_config(given), resume=resume, looks_back=looks_back, listeners=listeners)
+
+
+def run_on(given: dict[str, Any], *, listeners: Sequence[Listener] = ()) -> RunDirectory:
+    """Begin the run, or go on with what a killed process left of it."""
+    return run_quietly(given, resume=is_run(given["out"]), listeners=listeners)
 
 
 def as_one_of(rank: int, world: int) -> None:

@@ -17,17 +17,18 @@ from safetensors.torch import load_file
 
 from eigenview.errors import DataError, SettingError
 from eigenview.methods import METHODS
-from eigenview.training import Listener, Run
+from eigenview.runs import RunDirectory
+from eigenview.training import Listener
 from tests.processes import exit_codes_of
-from tests.training.runs import as_one_of, run_quietly, settings
+from tests.training.runs import as_one_of, run_on, run_quietly, settings
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
 import json, signal, sys
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell may have told its background jobs to ignore it
 sys.path.insert(0, {root!r})
-from tests.training.runs import run_quietly
-run_quietly(json.loads({given!r}), resume=True)
+from tests.training.runs import run_on
+run_on(json.loads({given!r}))
 """
 EPOCHS = {"steps": None, "epochs": 3}  # of three steps
 
@@ -46,7 +47,7 @@ class KilledAt(Listener):
 def train_until_killed(rank: int, world: int, given: dict, step: int) -> None:
     if world > 1:
         as_one_of(rank, world)
-    run_quietly(given, resume=True, listeners=[KilledAt(step)])
+    run_on(given, listeners=[KilledAt(step)])
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -77,12 +78,14 @@ def test_every_method_on_two_processes_killed_and_resumed_equals_uninterrupted(m
 
 def assert_equal_runs(whole: Path, resumed: Path, *, steps: int) -> None:
     """The same weights in every checkpoint and the same losses, bit for bit."""
-    assert Run(whole).checkpoints.names() == Run(resumed).checkpoints.names()
-    for name in Run(whole).checkpoints.names():
+    assert RunDirectory(whole).checkpoints.names() == RunDirectory(resumed).checkpoints.names()
+    for name in RunDirectory(whole).checkpoints.names():
         expected, reached = weights(whole, name), weights(resumed, name)
         assert expected.keys() == reached.keys()
         assert [key for key in expected if not torch.equal(expected[key], reached[key])] == []
-    losses = [[line["loss"] for line in Run(folder).metrics() if "loss" in line] for folder in (whole, resumed)]
+    losses = [
+        [line["loss"] for line in RunDirectory(folder).metrics.lines if "loss" in line] for folder in (whole, resumed)
+    ]
     assert losses[0] == losses[1]
     assert len(losses[0]) == steps
 
@@ -102,17 +105,17 @@ def start(given: dict, processes: int, folder: Path) -> subprocess.Popen:
     return subprocess.Popen(command(given, processes, folder), env=environment, start_new_session=True, **quiet)
 
 
-def has_logged(process: subprocess.Popen, run: Run, lines: int) -> bool:
+def has_logged(process: subprocess.Popen, run: RunDirectory, lines: int) -> bool:
     """Wait until the run logged so many lines; False if it ended before, or after two minutes."""
     deadline = time.monotonic() + 120
-    while len(run.metrics()) < lines:
+    while len(run.metrics.lines) < lines:
         if process.poll() is not None or time.monotonic() > deadline:
             return False
         time.sleep(0.01)
     return process.poll() is None
 
 
-def kill_after(process: subprocess.Popen, run: Run, lines: int) -> bool:
+def kill_after(process: subprocess.Popen, run: RunDirectory, lines: int) -> bool:
     """SIGKILL to every process of the run once so many lines were logged; False if it had ended before."""
     was_running = has_logged(process, run, lines)
     if process.poll() is None:
@@ -125,7 +128,9 @@ def kill_twice(given: dict, processes: int, folder: Path) -> None:
     """Start the run and kill it twice on its way. If it ended unseen, on a busy machine, it begins anew."""
     for _ in range(5):
         shutil.rmtree(given["out"], ignore_errors=True)
-        if all(kill_after(start(given, processes, folder), Run(Path(given["out"])), lines) for lines in (5, 14)):
+        if all(
+            kill_after(start(given, processes, folder), RunDirectory(Path(given["out"])), lines) for lines in (5, 14)
+        ):
             return  # four lines an epoch: within the second, and within the fourth
     pytest.fail("the run always ended before it could be killed")
 
@@ -155,7 +160,7 @@ def test_the_same_seed_repeats_bit_for_bit_and_another_does_not(tmp_path):
 def test_ctrl_c_saves_and_the_run_goes_on(tmp_path):
     given = {**settings("simclr", tmp_path / "run"), "steps": None, "epochs": 100}
     process = start(given, 1, tmp_path)
-    run = Run(tmp_path / "run")
+    run = RunDirectory(tmp_path / "run")
     is_running = has_logged(process, run, 5)
     os.killpg(process.pid, signal.SIGINT if is_running else signal.SIGKILL)
     assert is_running, "it logged no five lines"
@@ -168,14 +173,14 @@ def test_a_damaged_checkpoint_is_told_on_resume(tmp_path):
     run_quietly(given)
     file = tmp_path / "checkpoints" / "last" / "weights.safetensors"
     file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(DataError, match="cannot be used"):
+    with pytest.raises(DataError, match=r"cannot be used: .*cut short; take another one: "):
         run_quietly({**given, "steps": 5}, resume=True)
 
 
 def test_a_finished_run_can_be_made_longer(tmp_path):
     run_quietly({**settings("simclr", tmp_path), "steps": 3})
     run = run_quietly({**settings("simclr", tmp_path), "steps": 5}, resume=True)
-    assert [line["step"] for line in run.metrics() if "loss" in line] == [1, 2, 3, 4, 5]
+    assert [line["step"] for line in run.metrics.lines if "loss" in line] == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(
@@ -184,9 +189,9 @@ def test_a_finished_run_can_be_made_longer(tmp_path):
         ({"batch_size": 500}, "larger than the source .96 images.: lower batch_size"),
         ({"source": "no/such/folder"}, "no such folder or file"),
         ({"encoder": {"name": "resnet19"}}, "did you mean resnet18"),
-        ({"views": {"preset": "simclr-cifr"}}, "no preset is called"),
+        ({"views": {"preset": "simclr-cifr"}}, "did you mean simclr-cifar"),
         ({"method": "swav", "method_settings": {"head": "swaw"}}, "did you mean swav"),
-        ({"method": "kernel-infonce", "method_settings": {"kernel": "Gauss(1)"}}, "cannot read"),
+        ({"method": "kernel-infonce", "method_settings": {"kernel": "Gauss(1)"}}, "did you mean Gaussian"),
         ({"out": "/proc/no/run"}, "cannot write to the run directory"),
     ],
 )
@@ -199,8 +204,8 @@ def test_wrong_settings_are_refused_before_any_work(changes, message, tmp_path):
 def test_a_folder_with_another_run_is_refused(tmp_path):
     run_quietly(settings("simclr", tmp_path))
     with pytest.raises(SettingError, match="holds a run with another batch_size: choose another out"):
-        run_quietly(settings("simclr", tmp_path, batch_size=16))
-    with pytest.raises(SettingError, match="holds this run already: resume it"):
+        run_quietly(settings("simclr", tmp_path, batch_size=16), resume=True)
+    with pytest.raises(SettingError, match="holds a run already: go on with it"):
         run_quietly(settings("simclr", tmp_path))
 
 
@@ -211,4 +216,4 @@ def test_a_loss_that_is_not_finite_stops_the_run_with_its_checkpoint(tmp_path):
     given["optimizer"] = {"name": "sgd", "learning_rate": 1e20}
     with pytest.raises(TrainingDiverged, match=r"lower optimizer\.learning_rate"):
         run_quietly(given)
-    assert "finite" in Run(tmp_path).metrics()[-1]["alarms"][0]
+    assert "finite" in RunDirectory(tmp_path).metrics.lines[-1]["alarms"][0]

@@ -15,13 +15,14 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
+from eigenview.batches import first_shape
 from eigenview.data import ArraySource, open_source
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import knn_predict, open_run
-from eigenview.training import Listener, Run, progress, read_config, train
-from eigenview.training.feed import first_shape
+from eigenview.evaluation import knn_predict
+from eigenview.runs import RunDirectory, open_run, read_config
+from eigenview.training import Listener, shown_progress, train
 from eigenview.training.online import OnlineKnn
-from eigenview.views import CentreView
+from eigenview.views import CentreView, centre_view
 from tests.training.runs import run_quietly, settings
 
 EPOCHS = {"steps": None, "epochs": 4}
@@ -41,9 +42,9 @@ def run(tmp_path_factory):
 
 
 def test_best_is_the_epoch_of_the_lowest_mean_loss(run):
-    ends = [line for line in run.metrics() if "epoch_loss" in line]
+    ends = [line for line in run.metrics.lines if "epoch_loss" in line]
     by_hand = [
-        np.mean([line["loss"] for line in run.metrics() if "loss" in line and line["epoch"] == epoch])
+        np.mean([line["loss"] for line in run.metrics.lines if "loss" in line and line["epoch"] == epoch])
         for epoch in range(4)
     ]
     np.testing.assert_allclose([line["epoch_loss"] for line in ends], by_hand, rtol=1e-6)
@@ -53,13 +54,13 @@ def test_best_is_the_epoch_of_the_lowest_mean_loss(run):
 
 
 def test_previous_is_one_epoch_behind_and_every_second_is_kept(run):
-    assert run.checkpoints.names() == ["best", "epoch-00002", "epoch-00004", "last", "previous"]
+    assert run.checkpoints.names() == ["last", "previous", "best", "epoch-00002", "epoch-00004"]
     steps = {name: run.checkpoints.load(name).state["progress"]["step"] for name in run.checkpoints.names()}
     assert (steps["previous"], steps["last"], steps["epoch-00002"], steps["epoch-00004"]) == (9, 12, 6, 12)
     assert same(weights(run, "last"), weights(run, "epoch-00004"))
 
 
-def test_a_damaged_last_checkpoint_gives_way_to_the_one_before_if_asked(tmp_path):
+def test_a_damaged_last_checkpoint_gives_way_to_the_one_before(tmp_path):
     given = settings("simclr", tmp_path / "run", **EPOCHS)
     whole = run_quietly({**given, "out": str(tmp_path / "whole")})
     broken = run_quietly(given)
@@ -67,10 +68,10 @@ def test_a_damaged_last_checkpoint_gives_way_to_the_one_before_if_asked(tmp_path
     damaged = file.read_bytes()[:-50]
     file.unlink()  # previous epochs may share the file
     file.write_bytes(damaged)
-    with pytest.raises(DataError, match="cut short; start from another one"):
-        run_quietly(given, resume=True)
+    with pytest.raises(DataError, match="cut short; take another one: previous"):
+        train(read_config(given), resume=True, start="last")
     told = Told()
-    train(read_config(given), resume=True, falls_back=True, listeners=[told])
+    run_quietly(given, resume=True, listeners=[told])
     assert "going on from previous" in told.messages[0]
     assert same(weights(broken, "last"), weights(whole, "last"))
 
@@ -96,14 +97,12 @@ def test_the_run_directory_says_what_the_data_and_the_machine_were(run):
     facts = json.loads((run.folder / "data.json").read_text())
     assert facts["image"] == {"height": 24, "width": 24, "channels": 3}
     assert facts["source"]["count"] == 96
-    assert facts["crops"] == [{"size": 24, "count": 2}]
+    assert [crop["size"] for crop in facts["recipe"]["crops"]] == [24]
     machine = json.loads((run.folder / "environment.json").read_text())
     assert machine["torch"] == torch.__version__
     assert machine["processes"] == 1
     opened = open_run(run.folder)  # no source needed
-    assert opened.view == CentreView(
-        **{name: tuple(v) if isinstance(v, list) else v for name, v in facts["view"].items()}
-    )
+    assert opened.view == centre_view(read_config(settings("simclr", run.folder)).views.recipe((24, 24, 3)))
     assert same(
         opened.encoder.state_dict(), {k[8:]: v for k, v in weights(run, "last").items() if k.startswith("encoder.")}
     )
@@ -119,7 +118,7 @@ def test_tensorboard_gets_every_figure(run):
 
     events = EventAccumulator(str(run.folder / "tensorboard")).Reload()
     written = [(event.step, event.value) for event in events.Scalars("loss")]
-    expected = [(line["step"], line["loss"]) for line in run.metrics() if "loss" in line]
+    expected = [(line["step"], line["loss"]) for line in run.metrics.lines if "loss" in line]
     np.testing.assert_allclose(written, expected, rtol=1e-6)
     assert [event.step for event in events.Scalars("knn_accuracy")] == [3, 6, 9, 12]
 
@@ -130,7 +129,7 @@ def test_online_knn_is_the_plain_vote_and_moves_nothing(run):
     before = {name: tensor.clone() for name, tensor in opened.encoder.state_dict().items()}
     opened.encoder.train()
     generator = torch.get_rng_state()
-    found = online(opened.encoder, torch.device("cpu"))
+    accuracy = online(opened.encoder)
     assert opened.encoder.training
     assert torch.equal(generator, torch.get_rng_state())
     assert same(before, opened.encoder.state_dict())
@@ -141,8 +140,8 @@ def test_online_knn_is_the_plain_vote_and_moves_nothing(run):
         rows = opened.encoder(opened.view(source.batch(np.arange(96))))
     labels = torch.as_tensor(source.labels)
     votes = knn_predict(rows[bank], labels[bank], rows[asking], k=[20], weights="exponential")[20]
-    assert found == pytest.approx(float((votes == labels[asking]).double().mean()))
-    assert [line["knn_accuracy"] for line in run.metrics() if "knn_accuracy" in line][-1] == pytest.approx(found)
+    assert accuracy == pytest.approx(float((votes == labels[asking]).double().mean()))
+    assert [line["knn_accuracy"] for line in run.metrics.lines if "knn_accuracy" in line][-1] == pytest.approx(accuracy)
 
 
 def test_labels_change_online_knn_and_nothing_else(tmp_path):
@@ -155,7 +154,7 @@ def test_labels_change_online_knn_and_nothing_else(tmp_path):
         for name in "ab"
     ]
     assert same(weights(runs[0], "last"), weights(runs[1], "last"))
-    seen = [[line["knn_accuracy"] for line in one.metrics() if "knn_accuracy" in line] for one in runs]
+    seen = [[line["knn_accuracy"] for line in labelled.metrics.lines if "knn_accuracy" in line] for labelled in runs]
     assert len(seen[0]) == len(seen[1]) == 4
     assert seen[0] != seen[1]
 
@@ -181,15 +180,15 @@ def test_listeners_hear_the_plan_every_step_and_the_end(tmp_path):
 
 def run_with(given, *listeners):
     torch.set_num_threads(1)
-    return train(read_config(given), listeners=listeners)
+    return train(read_config(given), looks_back=False, listeners=listeners)
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
 def test_progress_shows_the_figures(is_terminal, tmp_path):
     text = io.StringIO()
     console = Console(file=text, force_terminal=is_terminal, width=200, no_color=True)
-    run = run_with(settings("simclr", tmp_path), progress(console))
-    loss = next(line["loss"] for line in reversed(run.metrics()) if "loss" in line)
+    run = run_with(settings("simclr", tmp_path), shown_progress(console))
+    loss = next(line["loss"] for line in reversed(run.metrics.lines) if "loss" in line)
     shown = text.getvalue()
     for word in (f"loss {loss:.3f}", "views/s", "align", "uniform", "rank", "kNN", "epoch 1"):
         assert word in shown
@@ -201,7 +200,7 @@ def test_a_run_in_minutes_ends_in_time_with_its_rate_run_down(tmp_path, monkeypa
     clock = SimpleNamespace(monotonic=lambda: next(ticks) / 4)  # each look at it takes a quarter of a second
     monkeypatch.setattr("eigenview.training.loop.time", clock)
     run = run_quietly(settings("simclr", tmp_path, steps=None, minutes=0.5))
-    lines = [line for line in run.metrics() if "loss" in line]
+    lines = [line for line in run.metrics.lines if "loss" in line]
     assert lines[-1]["seconds"] == pytest.approx(30, abs=1)
     rates = [line["learning_rate"] for line in lines]
     assert rates[0] > 0.99e-3
@@ -243,9 +242,9 @@ def test_a_module_of_ones_own_is_trained_and_opened_again(tmp_path):
     mine(torch.zeros(1, 3, 24, 24))
     given = settings("simclr", tmp_path)
     with pytest.raises(SettingError, match="leave the encoder settings out"):
-        train(read_config(given), encoder=mine)
+        train(read_config(given), encoder=mine, looks_back=False)
     del given["encoder"]
-    run = train(read_config(given), encoder=mine)
+    run = train(read_config(given), encoder=mine, looks_back=False)
     with pytest.raises(DataError, match="trained a module of its user's"):
         open_run(run.folder)
     again = module()
@@ -266,7 +265,7 @@ def test_the_loop_saves_between_steps_when_asked_to_stop(tmp_path):
     with pytest.raises(KeyboardInterrupt):
         run_with(given, Impatient())
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    stopped = Run(tmp_path / "stopped")
+    stopped = RunDirectory(tmp_path / "stopped")
     assert stopped.checkpoints.load("last").state["progress"]["step"] in (2, 3)
     run_quietly(given, resume=True)
     whole = run_quietly({**given, "out": str(tmp_path / "whole")})
@@ -310,7 +309,7 @@ def test_a_stream_trains_and_resumes_bit_for_bit(shards, tmp_path):
     straight = run_quietly({**again, "out": str(tmp_path / "straight")})
     assert same(weights(resumed, "last"), weights(straight, "last"))
     assert not same(weights(resumed, "last"), weights(whole, "last"))
-    assert [line["step"] for line in whole.metrics() if "epoch_loss" in line] == [4, 8, 12, 16]
+    assert [line["step"] for line in whole.metrics.lines if "epoch_loss" in line] == [4, 8, 12, 16]
 
 
 @pytest.mark.parametrize(
@@ -345,6 +344,6 @@ def test_the_first_readable_image_gives_the_shape(tmp_path):
 
 def test_mixed_precision_trains_close_to_single_precision(tmp_path):
     runs = {name: run_quietly(settings("simclr", tmp_path / name, precision=name)) for name in ("32", "bf16")}
-    losses = [[line["loss"] for line in run.metrics() if "loss" in line] for run in runs.values()]
+    losses = [[line["loss"] for line in run.metrics.lines if "loss" in line] for run in runs.values()]
     assert losses[0] != losses[1]
     np.testing.assert_allclose(*losses, rtol=0.05)

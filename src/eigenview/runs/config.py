@@ -55,8 +55,10 @@ class TrainConfig(Strict):
     def _settings_of_the_method(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        kind = settings_type(given.get("method", "simclr"))
-        settings = given.get("method_settings", {})
+        method, settings = given.get("method", "simclr"), given.get("method_settings", {})
+        if not isinstance(method, str) or not isinstance(settings, Mapping | MethodSettings):
+            return given  # which the fields refuse
+        kind = settings_type(method)
         if isinstance(settings, MethodSettings) and not isinstance(settings, kind):
             settings = settings.model_dump(exclude_unset=True)
         return {**given, "method_settings": settings if isinstance(settings, kind) else kind(**settings)}

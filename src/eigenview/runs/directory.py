@@ -77,7 +77,12 @@ class RunDirectory:
 
     @cached_property
     def data(self) -> DataFacts:
-        return self._facts(DataFacts, DATA)
+        facts = self._facts(DataFacts, DATA)
+        try:
+            _ = facts.view
+        except SettingError as error:
+            raise DataError(f"{printable(self.folder / DATA)}: {error}") from None
+        return facts
 
     @cached_property
     def environment(self) -> EnvironmentFacts:

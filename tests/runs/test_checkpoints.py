@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import json
+import os
+import pickle
 
 import pytest
 import torch
-from eigenview.training.checkpoint import STATE, WEIGHTS, Checkpoint, Checkpoints
 
 from eigenview.errors import DataError
-from eigenview.training import checkpoint as module
+from eigenview.runs import Checkpoint, Checkpoints
+from eigenview.runs.checkpoints import SEAL, STATE, WEIGHTS
 
 
 def some(value: float) -> Checkpoint:
@@ -18,14 +22,26 @@ def some(value: float) -> Checkpoint:
 
 def test_what_is_saved_comes_back(tmp_path):
     folder = Checkpoints(tmp_path / "checkpoints")
-    folder.save("last", some(1.5))
-    folder.save("last", some(2.5))
-    found = folder.load("last")
-    assert folder.names() == ["last"]
-    assert torch.equal(found.weights["w"], torch.full((3, 2), 2.5))
-    assert found.weights["n"].item() == 7
-    assert found.state["step"] == 4
-    assert [path.name for path in folder.folder.iterdir()] == ["last"]
+    folder.save(some(1.5))
+    folder.save(some(2.5))
+    loaded = folder.load("last")
+    assert torch.equal(loaded.weights["w"], torch.full((3, 2), 2.5))
+    assert loaded.weights["n"].item() == 7
+    assert loaded.state["step"] == 4
+    assert torch.equal(loaded.state["m"]["a"], torch.ones(2))
+    assert torch.equal(folder.weights("previous")["w"], torch.full((3, 2), 1.5))
+    assert folder.names() == ["last", "previous"]
+    assert sorted(path.name for path in folder.folder.iterdir()) == ["last", "previous"]
+
+
+def test_what_is_kept_stays_while_last_moves_on(tmp_path):
+    folder = Checkpoints(tmp_path)
+    folder.save(some(1.0), also=["best", "epoch-00001"])
+    folder.save(some(2.0), also=["epoch-00002"])
+    folder.save(some(3.0))
+    assert folder.names() == ["last", "previous", "best", "epoch-00001", "epoch-00002"]
+    values = [folder.load(name).weights["w"][0, 0].item() for name in folder.names()]
+    assert values == [3.0, 2.0, 1.0, 1.0, 2.0]
 
 
 @pytest.mark.parametrize("part", [WEIGHTS, STATE])
@@ -35,11 +51,11 @@ def test_what_is_saved_comes_back(tmp_path):
 )
 def test_damage_is_told_with_what_else_there_is(tmp_path, part, damage):
     folder = Checkpoints(tmp_path)
-    folder.save("epoch-00001", some(1.0))
-    folder.save("last", some(2.0))
+    folder.save(some(1.0), also=["epoch-00001"])
+    folder.save(some(2.0))
     file = tmp_path / "last" / part
     file.write_bytes(damage(file.read_bytes()))
-    with pytest.raises(DataError, match=r"cannot be used: .*cut short; start from another one \(epoch-00001\)"):
+    with pytest.raises(DataError, match=r"cannot be used: .*cut short; take another one: previous, epoch-00001"):
         folder.load("last")
     assert folder.load("epoch-00001").weights["w"][0, 0] == 1.0
 
@@ -51,45 +67,41 @@ def test_a_missing_one_is_told(tmp_path):
 
 def test_a_full_disk_keeps_the_one_before(tmp_path, monkeypatch):
     folder = Checkpoints(tmp_path)
-    folder.save("last", some(1.0))
+    folder.save(some(1.0))
 
-    def full(*_):
+    def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(module, "save_file", full)
-    with pytest.raises(DataError, match="No space left on device; earlier ones are kept"):
-        folder.save("last", some(2.0))
+    monkeypatch.setattr("safetensors.torch.save_file", full)
+    with pytest.raises(DataError, match=r"No space left on device; .*make room"):
+        folder.save(some(2.0))
     assert folder.load("last").weights["w"][0, 0] == 1.0
     assert [path.name for path in tmp_path.iterdir()] == ["last"]
 
 
 def test_a_crash_between_the_two_renames_loses_nothing(tmp_path):
     folder = Checkpoints(tmp_path)
-    folder.save("last", some(1.0))
+    folder.save(some(1.0))
     (tmp_path / "last").rename(tmp_path / ".last.old")
     assert folder.names() == ["last"]
     assert folder.load("last").weights["w"][0, 0] == 1.0
-    folder.save("last", some(3.0))
+    folder.save(some(3.0))
     assert folder.load("last").weights["w"][0, 0] == 3.0
+    assert folder.load("previous").weights["w"][0, 0] == 1.0
 
 
 def test_a_pickle_with_code_is_not_executed(tmp_path):
-    import hashlib
-    import json
-    import os
-    import pickle
-
     class Evil:
         def __reduce__(self):
             return os.mkdir, (str(tmp_path / "executed"),)
 
     folder = Checkpoints(tmp_path)
-    folder.save("last", some(1.0))
+    folder.save(some(1.0))
     data = pickle.dumps(Evil())
     (tmp_path / "last" / STATE).write_bytes(data)
-    seal = json.loads((tmp_path / "last" / "complete.json").read_text())
+    seal = json.loads((tmp_path / "last" / SEAL).read_text())
     seal[STATE] = hashlib.sha256(data).hexdigest()
-    (tmp_path / "last" / "complete.json").write_text(json.dumps(seal))
+    (tmp_path / "last" / SEAL).write_text(json.dumps(seal))
     with pytest.raises(DataError, match="cannot be used"):
         folder.load("last")
     assert not (tmp_path / "executed").exists()
