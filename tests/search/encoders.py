@@ -56,3 +56,8 @@ class _Photo:
     def pixels(self, reduce: int = 1) -> np.ndarray:
         assert reduce == 1
         return self.array
+
+
+def cosines(rows: torch.Tensor, query: torch.Tensor) -> list[float]:
+    """One pair at a time."""
+    return [float(row @ query / (row.norm() * query.norm())) for row in rows.double()]

@@ -24,15 +24,10 @@ from eigenview.search import (
 from eigenview.search.about import anchored
 from eigenview.search.pictures import Pictures
 from eigenview.search.sheet import PAPER, Block, Tile, draw_sheet
-from tests.search.encoders import VIEW, small_encoder, write_pictures
+from tests.search.encoders import VIEW, cosines, small_encoder, write_pictures
 from tests.training.runs import run_quietly, settings
 
 NAMES = [f"{number:02d}.png" for number in range(12)]
-
-
-def cosines(rows: torch.Tensor, query: torch.Tensor) -> list[float]:
-    """One pair at a time."""
-    return [float(row @ query / (row.norm() * query.norm())) for row in rows.double()]
 
 
 @pytest.fixture
@@ -107,7 +102,7 @@ def test_mistakes_in_queries_are_told_in_one_line(stored, tmp_path):
         neighbours(stored, 0, k=0)
     with pytest.raises(SettingError, match="no query was given"):
         neighbours(stored, [])
-    with pytest.raises(SettingError, match="engine is auto"):
+    with pytest.raises(SettingError, match="engine is exact or faiss"):
         neighbours(stored, 0, engine="magic")  # type: ignore[arg-type]
 
 
@@ -124,22 +119,6 @@ def test_answers_are_json_for_scripts(stored):
     found = json.loads(answers_json(neighbours(stored, [1], k=2)))
     assert found[0]["query"] == stored.paths[1]
     assert [set(one) for one in found[0]["neighbours"]] == [{"row", "index", "path", "label", "cosine"}] * 2
-
-
-def test_faiss_finds_what_exact_search_finds(tmp_path):
-    pytest.importorskip("faiss", reason="faiss is not installed")
-    rows = np.random.default_rng(0).normal(size=(500, 8)).astype(np.float32)
-    np.save(tmp_path / "rows.npy", rows)
-    for _ in range(2):  # built, then read back
-        exact = neighbours(tmp_path / "rows.npy", [7, 300], k=5, engine="exact")
-        assert neighbours(tmp_path / "rows.npy", [7, 300], k=5, engine="faiss") == tuple(
-            type(one)(one.query, one.row, one.label, tuple(_close(each) for each in one.neighbours)) for one in exact
-        )
-    assert len(list(tmp_path.glob("rows.npy.*.faiss"))) == 1
-
-
-def _close(one):
-    return type(one)(one.row, one.index, one.path, one.label, pytest.approx(one.cosine, abs=1e-6))
 
 
 def test_duplicates_are_gathered_into_sets(tmp_path):

@@ -146,7 +146,7 @@ def encode_source(
                         rows[name].append(layer.transpose(0, 1))
                 advance(batch_size)
             if not index:
-                raise DataError("a process found no readable image; check the source, or use fewer processes")
+                raise DataError(_none_readable(list(failures.values())))
         except EigenviewError as error:
             problem = error
     refuse_together(problem, group, torch.device("cpu"))
@@ -159,6 +159,13 @@ def encode_source(
     for name, layer in layers.items():
         check_finite_items(layer, places[order], name)
     return EncodedRows(layers, places[order], tuple(failures.values()))
+
+
+def _none_readable(failures: list[Failure]) -> str:
+    if not failures:
+        return "a process has no image to encode; check the source, or use fewer processes"
+    others = f", nor can {len(failures) - 1:,} others" if len(failures) > 1 else ""
+    return f"{failures[0].name} cannot be read: {failures[0].reason}{others}; check the source"
 
 
 def check_finite_items(layer: Tensor, index: Tensor, name: str) -> None:

@@ -21,6 +21,8 @@ from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
 from eigenview.settings import Strict
 
+LONG = 60.0  # seconds from which a search is announced
+
 
 class Options(Strict):
     place: Annotated[Path, positional("RUN|FILE")]  # a run directory, or embeddings as .parquet or .npy
@@ -30,19 +32,22 @@ class Options(Strict):
     # not know its run
     k: Annotated[int, Word("N", "-k")] = Field(10, ge=1)  # neighbours of each picture
     out: Annotated[Path, Word("FILE", "-o")] = Path("neighbours.png")  # the contact sheet
-    engine: Literal["auto", "exact", "faiss"] = "auto"  # of the search
+    engine: Literal["exact", "faiss"] = "exact"  # of the search: faiss is approximate, and says how many it finds
     as_json: AsJson = False  # print the neighbours as JSON, and draw nothing
 
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="neighbours", about=__doc__)
     from eigenview.cli.embedded import open_or_embed
-    from eigenview.search import answers_json, contact_sheet, neighbours
+    from eigenview.progress import about
+    from eigenview.search import answers_json, contact_sheet, exact_seconds, neighbours
 
     output = Output(as_json=options.as_json)
     stored = open_or_embed(options.place, options.source, output)
     queries = [_query(word) for word in options.query]
     maker = options.run or (options.place if options.place.is_dir() else None)
+    if options.engine == "exact" and (seconds := exact_seconds(stored, len(queries))) > LONG:
+        output.say(f"exact search takes {about(seconds)}; --engine faiss is approximate", style="dim")
     answers = neighbours(stored, queries, k=options.k, run=maker, engine=options.engine)
     output.result(json.loads(answers_json(answers)))
     if options.as_json:
@@ -51,6 +56,12 @@ def run(arguments: list[str]) -> None:
         output.say(answer.query, style="bold")
         for one in answer.neighbours:
             output.say(f"  {one.cosine:.4f}  {one.path}" + ("" if one.label is None else f"  ({one.label})"))
+    if answers and (recall := answers[0].recall) is not None:
+        output.say(
+            f"approximate: {recall.share:.1%} of the {recall.k} nearest are found "
+            f"(measured on {recall.queries} of the images)",
+            style="yellow",
+        )
     output.say(f"to look at: {contact_sheet(answers, stored, options.out)}")
 
 

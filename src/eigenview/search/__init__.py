@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from eigenview.search.about import About
+from eigenview.search.approximate import Recall
 from eigenview.search.contact import contact_sheet, duplicates_sheet
 from eigenview.search.duplicate_sets import DuplicateSet, DuplicateSets, Member, duplicates
 from eigenview.search.embedding import Embedded, Progress, embed
-from eigenview.search.neighbour_search import Answer, Neighbour, answers_json, neighbours
+from eigenview.search.neighbour_search import Answer, Neighbour, answers_json, exact_seconds, neighbours
 from eigenview.search.stored import Embeddings, open_embeddings, save_embeddings
 
 __all__ = [
@@ -19,11 +20,13 @@ __all__ = [
     "Member",
     "Neighbour",
     "Progress",
+    "Recall",
     "answers_json",
     "contact_sheet",
     "duplicates",
     "duplicates_sheet",
     "embed",
+    "exact_seconds",
     "neighbours",
     "open_embeddings",
     "save_embeddings",

@@ -1,9 +1,15 @@
-"""Neighbours in large sets by faiss: an inverted file over unit vectors, built once and kept beside the embeddings."""
+"""Neighbours in large sets by faiss, for whoever asks for it: an inverted file over unit vectors, built once and kept.
+
+It is approximate, so what it misses is measured when it is built. It lies beside the embeddings as ``FILE.faiss``, with
+a seal in ``FILE.faiss.json``: its checksum and whose vectors it holds. Without a seal that fits it is built anew.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import math
-from importlib.util import find_spec
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,45 +19,86 @@ from torch.nn.functional import normalize
 
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
-from eigenview.files import atomic_path
+from eigenview.files import atomic_path, file_digest, from_json, to_json, write_text
+from eigenview.graph.nearest import Neighbours, nearest
 from eigenview.search.stored import Embeddings
 
-LARGE = 1_000_000  # rows from which auto prefers it
 PROBED = 32  # cells that a query looks into; all are, in small sets
 TRAINED_ON = 64  # rows for each cell, to find the cells by
-ADDED_ROWS = 1 << 16  # at a time
+BLOCK_ROWS = 1 << 16  # added or hashed at a time
+MEASURED, MEASURED_AT = 100, 10  # rows whose nearest are sought both ways, and how many of the nearest
 
 
-def has_faiss() -> bool:
-    return find_spec("faiss") is not None
+@dataclass(frozen=True)
+class Recall:
+    """How many of the exact nearest approximate search finds."""
+
+    share: float
+    queries: int  # images of the set, spread over it, that it was measured on
+    k: int  # of the nearest
 
 
-def approximate_nearest(stored: Embeddings, vectors: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """(q, k) cosines and rows, −1 where none was found. Recall is below one: what lies in other cells is missed."""
+@dataclass(frozen=True)
+class Seal:
+    """What belongs to a kept index."""
+
+    digest: str  # of the index's file
+    content: str  # of the vectors it holds
+    recall: Recall
+    version: int = 1
+
+
+def approximate_nearest(stored: Embeddings, vectors: Tensor, k: int) -> tuple[Neighbours, Recall]:
+    """(q, k) cosines and rows, −1 where none was found; what lies in cells that were not looked into is missed."""
     faiss = extra_module("faiss", extra="faiss", purpose="approximate search")
-    index = _kept(stored, faiss)
+    index, recall = _kept(stored, faiss)
+    return _searched(index, vectors, k), recall
+
+
+def _searched(index: Any, vectors: Tensor, k: int) -> Neighbours:
     index.nprobe = min(index.nlist, PROBED)
     cosines, rows = index.search(_unit(vectors), k)
-    return torch.from_numpy(cosines), torch.from_numpy(rows)
+    return Neighbours(torch.from_numpy(cosines), torch.from_numpy(rows))
 
 
-def _kept(stored: Embeddings, faiss: Any) -> Any:
-    """The index in ``FILE.KEY.faiss``, built if it is not there; where it cannot be kept, it serves this once."""
-    key = f"{len(stored)}x{stored.width}" if stored.about is None else stored.about.key
-    stamp = stored.place.stat()
-    file = stored.place.with_name(f"{stored.place.name}.{key}-{stamp.st_size:x}-{stamp.st_mtime_ns:x}.faiss")
-    if file.is_file():
-        try:
-            return faiss.read_index(str(file))
-        except RuntimeError:  # damaged: built anew
-            file.unlink(missing_ok=True)
+def _kept(stored: Embeddings, faiss: Any) -> tuple[Any, Recall]:
+    """The index that lies beside the embeddings, if its seal fits; otherwise a new one, kept where that is possible."""
+    file = stored.place.with_name(f"{stored.place.name}.faiss")
+    seal = _fitting_seal(stored, file)
+    if seal is not None:
+        with file.open("rb") as opened:
+            return faiss.read_index(faiss.PyCallbackIOReader(opened.read)), seal.recall
     index = _built(stored, faiss)
+    recall = _measured(stored, index)
     try:
         with atomic_path(file) as beside:
-            beside.write_bytes(faiss.serialize_index(index).tobytes())
+            with beside.open("wb") as opened:
+                faiss.write_index(index, faiss.PyCallbackIOWriter(opened.write))
+            digest = file_digest(beside)
+        write_text(_seal_file(file), to_json(Seal(digest, _content(stored), recall)) + "\n")
     except DataError:
-        pass
-    return index
+        pass  # a folder that cannot be written to: it serves this once
+    return index, recall
+
+
+def _fitting_seal(stored: Embeddings, file: Path) -> Seal | None:
+    """The seal of the index in ``file``, if it is whole and of these very vectors."""
+    try:
+        seal = from_json(Seal, _seal_file(file).read_bytes(), _seal_file(file))
+        return seal if seal.digest == file_digest(file) and seal.content == _content(stored) else None
+    except (OSError, DataError):
+        return None
+
+
+def _seal_file(file: Path) -> Path:
+    return file.with_name(f"{file.name}.json")
+
+
+def _content(stored: Embeddings) -> str:
+    digest = hashlib.sha256(f"{len(stored)}x{stored.width}\n".encode())
+    for start in range(0, len(stored), BLOCK_ROWS):
+        digest.update(np.ascontiguousarray(stored.vectors[start : start + BLOCK_ROWS].numpy()).data)
+    return digest.hexdigest()
 
 
 def _built(stored: Embeddings, faiss: Any) -> Any:
@@ -60,9 +107,24 @@ def _built(stored: Embeddings, faiss: Any) -> Any:
     index = faiss.index_factory(stored.width, f"IVF{cells},Flat", faiss.METRIC_INNER_PRODUCT)
     chosen = torch.linspace(0, rows - 1, min(rows, cells * TRAINED_ON)).long()
     index.train(_unit(stored.vectors[chosen]))
-    for start in range(0, rows, ADDED_ROWS):
-        index.add(_unit(stored.vectors[start : start + ADDED_ROWS]))
+    for start in range(0, rows, BLOCK_ROWS):
+        index.add(_unit(stored.vectors[start : start + BLOCK_ROWS]))
     return index
+
+
+def _measured(stored: Embeddings, index: Any) -> Recall:
+    """Of the exact nearest to some images of the set (themselves left out), the share that ``index`` finds.
+
+    A neighbour as near as the last of the exact ones counts, whichever it is: among equals the order is free.
+    """
+    own = torch.linspace(0, len(stored) - 1, min(len(stored), MEASURED)).long()
+    k = min(MEASURED_AT, len(stored) - 1)
+    if k == 0:
+        return Recall(1.0, 0, 0)
+    exact = nearest(stored.vectors, stored.vectors[own], k=k, own=own)
+    quick = _searched(index, stored.vectors[own], k + 1)
+    is_hit = (quick.similarity >= exact.similarity[:, -1:] - 1e-6) & (quick.index != own[:, None]) & (quick.index >= 0)
+    return Recall(float(is_hit.sum(dim=1).clamp_max(k).double().mean()) / k, len(own), k)
 
 
 def _unit(vectors: Tensor) -> np.ndarray[Any, np.dtype[np.float32]]:

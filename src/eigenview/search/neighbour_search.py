@@ -1,4 +1,4 @@
-"""The nearest images to a picture: exact by blocks, or by faiss where a set is large."""
+"""The nearest images to a picture: exact, or by faiss where that is asked for."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from eigenview.batches import encode_source
 from eigenview.data.files import FilesSource
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation.checks import check_features
-from eigenview.graph.nearest import nearest
+from eigenview.graph.nearest import Neighbours, nearest
 from eigenview.names import printable
-from eigenview.search.approximate import LARGE, approximate_nearest, has_faiss
+from eigenview.search.approximate import Recall, approximate_nearest
 from eigenview.search.makers import AnyRun, Maker, maker_of
 from eigenview.search.stored import Embeddings, open_embeddings
 from eigenview.views import CentreView
 
-Engine = Literal["auto", "exact", "faiss"]
+Engine = Literal["exact", "faiss"]
 Query = int | str | Path
+
+READ_A_SECOND = 2e8  # numbers; both are of one slow core, from a disk
+OPERATIONS_A_SECOND = 1e10
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Answer:
     row: int | None  # where it stands itself among the embeddings, if it does; it is no neighbour of itself
     label: str | None
     neighbours: tuple[Neighbour, ...]
+    recall: Recall | None = None  # of an approximate search, as measured on the set itself; None: exact
 
 
 def neighbours(
@@ -55,7 +59,7 @@ def neighbours(
     k: int = 10,
     run: AnyRun | None = None,
     view: CentreView | None = None,
-    engine: Engine = "auto",
+    engine: Engine = "exact",
 ) -> tuple[Answer, ...]:
     """The ``k`` nearest images by cosine, for each query; fewer where there are not that many.
 
@@ -64,8 +68,8 @@ def neighbours(
     by its path; any other needs the encoder: that of ``run``, or of the run that the embeddings remember. Another
     encoder than theirs is refused.
 
-    ``engine``: exact is a matrix product over all rows; faiss an inverted file, approximate, kept beside the embeddings
-    for the next time; auto takes faiss if it is installed and there are a million rows or more.
+    ``engine``: exact is a matrix product over all rows; faiss an inverted file, kept beside the embeddings for the next
+    time. It is approximate, and building it takes longer than many exact searches: each answer says its recall.
     """
     stored = embeddings if isinstance(embeddings, Embeddings) else open_embeddings(embeddings)
     if isinstance(k, bool) or k < 1:
@@ -77,16 +81,22 @@ def neighbours(
         asked = _asked(given, stored, run, view)
     vectors = torch.stack([one.vector for one in asked])
     wanted = min(len(stored), k + any(one.row is not None for one in asked))
-    cosines, rows = _search(stored, vectors, wanted, engine)
+    near, recall = _search(stored, vectors, wanted, engine)
     return tuple(
-        _answer(one, stored, found.tolist(), near.tolist(), k)
-        for one, found, near in zip(asked, rows, cosines, strict=True)
+        _answer(query, stored, rows, cosines, k, recall)
+        for query, rows, cosines in zip(asked, near.index.tolist(), near.similarity.tolist(), strict=True)
     )
 
 
 def answers_json(answers: Sequence[Answer]) -> str:
-    """For scripts: a list of {query, row, label, neighbours: [{row, index, path, label, cosine}]}."""
-    return json.dumps([asdict(one) for one in answers], indent=1, ensure_ascii=False)
+    """For scripts: a list of {query, row, label, neighbours: [{row, index, path, label, cosine}], recall}."""
+    return json.dumps([asdict(answer) for answer in answers], indent=1, ensure_ascii=False)
+
+
+def exact_seconds(embeddings: Embeddings, queries: int) -> float:
+    """About how long exact search takes, on the slow side: reading the vectors, and two operations a number."""
+    numbers = len(embeddings) * embeddings.width
+    return numbers / READ_A_SECOND + 2 * numbers * queries / OPERATIONS_A_SECOND
 
 
 @dataclass(frozen=True)
@@ -96,24 +106,24 @@ class _Asked:
     row: int | None
 
 
-def _search(stored: Embeddings, vectors: Tensor, k: int, engine: Engine) -> tuple[Tensor, Tensor]:
-    """(q, k) cosines and rows."""
-    if engine not in ("auto", "exact", "faiss"):
-        raise SettingError(f"engine is auto, exact or faiss; got {engine!r}")
-    if engine == "faiss" or (engine == "auto" and len(stored) >= LARGE and has_faiss()):
+def _search(stored: Embeddings, vectors: Tensor, k: int, engine: Engine) -> tuple[Neighbours, Recall | None]:
+    if engine not in ("exact", "faiss"):
+        raise SettingError(f"engine is exact or faiss; got {engine!r}")
+    if engine == "faiss":
         return approximate_nearest(stored, vectors, k)
-    exact = nearest(stored.vectors, vectors, k=k)
-    return exact.similarity, exact.index
+    return nearest(stored.vectors, vectors, k=k), None
 
 
-def _answer(asked: _Asked, stored: Embeddings, rows: list[int], cosines: list[float], k: int) -> Answer:
-    found = [
+def _answer(
+    asked: _Asked, stored: Embeddings, rows: list[int], cosines: list[float], k: int, recall: Recall | None
+) -> Answer:
+    others = [
         Neighbour(row, int(stored.index[row]), stored.paths[row], stored.label_name(row), min(1.0, max(-1.0, cosine)))
         for row, cosine in zip(rows, cosines, strict=True)
         if row not in (asked.row, -1)
     ]
     label = None if asked.row is None else stored.label_name(asked.row)
-    return Answer(asked.name, asked.row, label, tuple(found[:k]))
+    return Answer(asked.name, asked.row, label, tuple(others[:k]), recall)
 
 
 def _asked_vectors(vectors: Tensor, stored: Embeddings) -> list[_Asked]:
