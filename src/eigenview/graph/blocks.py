@@ -93,12 +93,12 @@ class _Side:
     embeddings: Tensor
     gradient: Tensor | None
 
-    def add(self, where: slice | Tensor, part: Tensor) -> None:
+    def add(self, where: slice | Tensor, share: Tensor) -> None:
         assert self.gradient is not None
         if isinstance(where, slice):
-            self.gradient[where] += part
+            self.gradient[where] += share
         else:
-            self.gradient.index_add_(0, where, part)
+            self.gradient.index_add_(0, where, share)
 
 
 class Similarities:
@@ -161,9 +161,9 @@ class Similarities:
             similarities = evaluate(a, y)
         wanted = [tensor for tensor in (a, y, *self.settings) if tensor.requires_grad]
         gradient = gradient_of(similarities.detach().clone())
-        found = iter(torch.autograd.grad(similarities, wanted, gradient, materialize_grads=True))
+        gradients = iter(torch.autograd.grad(similarities, wanted, gradient, materialize_grads=True))
         for side, where in sides:
             if side.gradient is not None:
-                side.add(where, next(found))
-        for total, part in zip(self.setting_gradients, found, strict=True):
-            total += part
+                side.add(where, next(gradients))
+        for total, share in zip(self.setting_gradients, gradients, strict=True):
+            total += share

@@ -112,11 +112,11 @@ class _UnitRows:
     def at(self, places: Tensor) -> Tensor:
         """The rows at these places among all processes' (m,), on every process."""
         places = places.to(self.device)
-        found = torch.zeros(len(places), self.embeddings.shape[1], dtype=self.dtype, device=self.device)
+        rows = torch.zeros(len(places), self.embeddings.shape[1], dtype=self.dtype, device=self.device)
         mine = (places >= self.offset) & (places < self.offset + len(self))
         local = places[mine] - self.offset
-        found[mine] = self.embeddings[local].to(self.dtype) / self.norm[local]
-        return sum_over_processes(found, self.group)
+        rows[mine] = self.embeddings[local].to(self.dtype) / self.norm[local]
+        return sum_over_processes(rows, self.group)
 
     def mean(self, values: Tensor) -> float:
         return float(sum_over_processes(values.to(self.wide).sum(), self.group)) / self.total

@@ -238,16 +238,16 @@ class _Bound:
         Listed positives enter with the very log k that pulls them: taken from a matrix product they would differ by
         its rounding, and close to the optimum, where pull and push cancel, that difference would be the gradient.
         """
-        parts = []
+        per_anchor = []
         if self.spec.partition not in ("extra", "positives_and_extra"):
-            parts.append(self.graph.rows(reduction, self.mask))
+            per_anchor.append(self.graph.rows(reduction, self.mask))
         if self.are_positives_apart or self.spec.partition == "positives_and_extra":
-            parts.append(self.graph.rows_over_positives(self.positives, reduction))
+            per_anchor.append(self.graph.rows_over_positives(self.positives, reduction))
         if self.graph.extra is not None:
-            parts.append(self.graph.rows_over_extra(reduction))
+            per_anchor.append(self.graph.rows_over_extra(reduction))
         if reduction == "softplus_sum":
-            return sum(parts[1:], parts[0])
-        total = reduce(torch.logaddexp, parts)
+            return sum(per_anchor[1:], per_anchor[0])
+        total = reduce(torch.logaddexp, per_anchor)
         if self.spec.check_values:
             with refusing_together(self.group, total.device):
                 _check_company(total.detach(), self.spec.partition)

@@ -66,15 +66,15 @@ class Graph:
         return replace(self, anchors=self.anchors * scale, extra=extra, bias=2 * self.bias)
 
     def rows(self, reduction: Reduction, mask: Mask) -> Tensor:
-        found = reduce_rows(
+        reduced = reduce_rows(
             self.anchors, self.candidates, self.kernel, reduction=reduction, mask=mask, block_size=self.block_size
         )
-        return found + self.bias if reduction == "log_sum" else found
+        return reduced + self.bias if reduction == "log_sum" else reduced
 
     def rows_over_extra(self, reduction: Reduction) -> Tensor:
         assert self.extra is not None
-        found = reduce_rows(self.anchors, self.extra, self.kernel, reduction=reduction, block_size=self.block_size)
-        return found + self.bias if reduction == "log_sum" else found
+        reduced = reduce_rows(self.anchors, self.extra, self.kernel, reduction=reduction, block_size=self.block_size)
+        return reduced + self.bias if reduction == "log_sum" else reduced
 
     def along(self, edges: Edges) -> Tensor:
         """log k on listed edges."""
@@ -111,8 +111,8 @@ class Graph:
         if isinstance(positives, DenseWeights):
             raise SettingError("a partition over positives needs listed ones: give the graph as a sparse tensor")
         if isinstance(positives, EqualIds):
-            found = self._over_equal_ids(positives, reduction)
-            return found + self.bias if reduction == "log_sum" else found
+            reduced = self._over_equal_ids(positives, reduction)
+            return reduced + self.bias if reduction == "log_sum" else reduced
         similarities = self.along(positives)
         if reduction == "softplus_sum":
             return self._added(positives, softplus(similarities))
@@ -157,7 +157,7 @@ class Graph:
             place = torch.empty_like(column_order)
             place[column_order] = torch.arange(len(place), device=place.device)
             excluded = (torch.arange(len(row_ids), device=place.device), place[positives.self_column[row_order]])
-        found = reduce_rows(
+        reduced = reduce_rows(
             self.anchors[row_order],
             None if self.candidates is None else self.candidates[column_order],
             self.kernel,
@@ -165,7 +165,7 @@ class Graph:
             mask=Mask(excluded=excluded, same=(row_ids, positives.column_ids[column_order])),
             block_size=self.block_size,
         )
-        return torch.zeros_like(found).index_add(0, row_order, found)
+        return torch.zeros_like(reduced).index_add(0, row_order, reduced)
 
 
 def _listed(positives: Edges | DenseWeights) -> Edges:

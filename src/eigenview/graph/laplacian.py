@@ -175,17 +175,17 @@ def _eigenpairs(graph: Tensor | sparse.csr_array, count: int, normalization: Nor
     components, member = csgraph.connected_components(edges, directed=False)
     values, vectors = np.zeros(min(components, count)), _null_vectors(member, root, count)
     if components < count:
-        more, found = count - components, []  # (eigenvalue, nodes, vector on the nodes)
+        more, pairs = count - components, []  # (eigenvalue, nodes, vector on the nodes)
         for component in np.flatnonzero(np.bincount(member) > 1):
             nodes = np.flatnonzero(member == component)
-            part = matrix if len(nodes) == len(degree) else matrix[nodes][:, nodes]
-            some, inside = _nontrivial(part, root[nodes] / np.linalg.norm(root[nodes]), more)
-            found += [(value, nodes, vector) for value, vector in zip(some, inside.T, strict=True)]
-        found = sorted(found, key=lambda pair: float(pair[0]))[:more]
+            block = matrix if len(nodes) == len(degree) else matrix[nodes][:, nodes]
+            some, inside = _nontrivial(block, root[nodes] / np.linalg.norm(root[nodes]), more)
+            pairs += [(value, nodes, vector) for value, vector in zip(some, inside.T, strict=True)]
+        pairs = sorted(pairs, key=lambda pair: float(pair[0]))[:more]
         rest = np.zeros((len(degree), more))
-        for place, (_, nodes, vector) in enumerate(found):
+        for place, (_, nodes, vector) in enumerate(pairs):
             rest[nodes, place] = vector
-        values, vectors = np.append(values, [pair[0] for pair in found]), np.hstack([vectors, rest])
+        values, vectors = np.append(values, [pair[0] for pair in pairs]), np.hstack([vectors, rest])
     return values, vectors / np.sqrt(degree)[:, None] if normalization == "random_walk" else vectors
 
 
@@ -196,14 +196,14 @@ def _null_vectors(member: NDArray[np.int32], root: Array, count: int) -> Array:
     the first axis to the trivial vector.
     """
     largest_first = np.argsort(-np.bincount(member), kind="stable")
-    part = np.minimum(np.argsort(largest_first)[member], count - 1)
-    length = np.sqrt(np.bincount(part, weights=root**2))
+    group = np.minimum(np.argsort(largest_first)[member], count - 1)
+    length = np.sqrt(np.bincount(group, weights=root**2))
     mirror = length / np.linalg.norm(length)
     mirror[0] -= 1
     turned = np.eye(len(length))
     if len(length) > 1:
         turned -= 2 * np.outer(mirror, mirror) / (mirror @ mirror)
-    basis: Array = turned[part] * (root / length[part])[:, None]
+    basis: Array = turned[group] * (root / length[group])[:, None]
     return basis
 
 

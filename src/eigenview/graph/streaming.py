@@ -123,8 +123,8 @@ class _EdgeSimilarities(torch.autograd.Function):
         ctx.save_for_backward(anchors, candidates, *settings)
         result = anchors.new_empty(len(edges[0]))
         with torch.autocast(anchors.device.type, enabled=False):
-            for part, row, column in _pieces(edges):
-                result[part] = kernel.pairs(anchors[row], (anchors if candidates is None else candidates)[column])
+            for piece, row, column in _pieces(edges):
+                result[piece] = kernel.pairs(anchors[row], (anchors if candidates is None else candidates)[column])
         return result
 
     @staticmethod
@@ -133,15 +133,15 @@ class _EdgeSimilarities(torch.autograd.Function):
         needs = (ctx.needs_input_grad[2], ctx.needs_input_grad[3])
         similarities = Similarities(ctx.kernel, anchors, candidates, needs=needs)
         with torch.no_grad(), torch.autocast(anchors.device.type, enabled=False):
-            for part, row, column in _pieces(ctx.edges):
-                similarities.pull_edges(row, column, gradient[part])
+            for piece, row, column in _pieces(ctx.edges):
+                similarities.pull_edges(row, column, gradient[piece])
         return None, None, *_gradients(similarities, gradient, anchors, candidates, settings)
 
 
 def _pieces(edges: tuple[Tensor, Tensor]) -> Iterator[tuple[slice, Tensor, Tensor]]:
     for start in range(0, len(edges[0]), EDGES_AT_ONCE):
-        part = slice(start, start + EDGES_AT_ONCE)
-        yield part, edges[0][part], edges[1][part]
+        piece = slice(start, start + EDGES_AT_ONCE)
+        yield piece, edges[0][piece], edges[1][piece]
 
 
 def _common_shift(task: _Task, anchors: Tensor) -> float:
@@ -152,7 +152,7 @@ def _common_shift(task: _Task, anchors: Tensor) -> float:
     """
     if task.reduction != "log_sum":
         return 0.0
-    return max(float(task.kernel.pairs(part, part).max()) for part in torch.split(anchors, EDGES_AT_ONCE))
+    return max(float(task.kernel.pairs(rows, rows).max()) for rows in torch.split(anchors, EDGES_AT_ONCE))
 
 
 def _symmetric_rows(task: _Task, similarities: Similarities) -> Tensor | None:
@@ -221,8 +221,8 @@ def _plain_rows(task: _Task, similarities: Similarities) -> Tensor:
             before = highest[block.rows]
             now = torch.maximum(before, values.amax(dim=1))
             shift = now.nan_to_num(neginf=0.0)  # a row without edges so far
-            part = values.sub_(shift[:, None]).exp_().sum(dim=1)
-            total[block.rows] = total[block.rows] * (before - shift).exp() + part
+            share = values.sub_(shift[:, None]).exp_().sum(dim=1)
+            total[block.rows] = total[block.rows] * (before - shift).exp() + share
             highest[block.rows] = now
         else:
             values = _edge_values(task, blocks, block, values)
@@ -255,11 +255,11 @@ def _gradients(
 ) -> tuple[Tensor | None, ...]:
     """Gradients of anchors, candidates and settings, which refuse to be differentiated again."""
     of_candidates = None if candidates is None else similarities.candidates.gradient
-    found = (similarities.anchors.gradient, of_candidates, *similarities.setting_gradients)
+    gradients = (similarities.anchors.gradient, of_candidates, *similarities.setting_gradients)
     if not torch.is_grad_enabled():
-        return found
+        return gradients
     sources = [tensor for tensor in (incoming, anchors, candidates, *settings) if tensor is not None]
-    return tuple(None if part is None else _Once.apply(part, *sources) for part in found)  # type: ignore[no-untyped-call]
+    return tuple(None if gradient is None else _Once.apply(gradient, *sources) for gradient in gradients)  # type: ignore[no-untyped-call]
 
 
 class _Once(torch.autograd.Function):

@@ -47,9 +47,9 @@ def rand_index(first: Tensor, second: Tensor) -> float:
     return adjusted_rand_index(contingency(first, second))
 
 
-def written(found: Interval, digits: int, *, sign: str = "") -> str:
+def written(interval: Interval, digits: int, *, sign: str = "") -> str:
     """mean [low, high]; ``sign="+"`` writes that of positive numbers too."""
-    mean, low, high = (f"{found[key]:{sign}.{digits}f}" for key in ("mean", "low", "high"))
+    mean, low, high = (f"{interval[key]:{sign}.{digits}f}" for key in ("mean", "low", "high"))
     return f"{mean} [{low}, {high}]"
 
 
@@ -60,5 +60,5 @@ def interval(values: Sequence[float], *, within: tuple[float, float] = (-math.in
     """
     if len(values) < 2:
         raise SettingError(f"an interval needs at least two repeats; got {len(values)}")
-    found = mean_of_sample(torch.tensor(list(values), dtype=torch.float64), population=1 << 62)
-    return {"mean": found.value, "low": max(found.low, within[0]), "high": min(found.high, within[1])}
+    mean = mean_of_sample(torch.tensor(list(values), dtype=torch.float64), population=1 << 62)
+    return {"mean": mean.value, "low": max(mean.low, within[0]), "high": min(mean.high, within[1])}

@@ -117,7 +117,7 @@ def run(settings: LabSettings) -> Outcome:
     data = {
         "sweep": curves,
         "encoders": [asdict(point) for point in scatter],
-        "circle": {name: {found.kind: circle_data(found) for found in ring} for name, ring in rings.items()},
+        "circle": {name: {circle.kind: circle_data(circle) for circle in ring} for name, ring in rings.items()},
     }
     return Outcome(data, figures, lines)
 
@@ -125,9 +125,9 @@ def run(settings: LabSettings) -> Outcome:
 def _others(settings: LabSettings) -> list[tuple[str, Objective]]:
     if settings.is_quick:
         return [("contrastive", contrast(0.2))]
-    found = [("untrained", contrast(0.2))]
-    found += [("contrastive", contrast(temperature)) for temperature in (0.05, 0.1, 0.2, 0.5, 1.0, 3.0)]
-    return found + [("contrastive + uniformity", contrast(temperature, 1.0)) for temperature in (0.2, 0.5, 1.0)]
+    planned = [("untrained", contrast(0.2))]
+    planned += [("contrastive", contrast(temperature)) for temperature in (0.05, 0.1, 0.2, 0.5, 1.0, 3.0)]
+    return planned + [("contrastive + uniformity", contrast(temperature, 1.0)) for temperature in (0.2, 0.5, 1.0)]
 
 
 def _curves(sweep: Sequence[Point]) -> list[dict[str, object]]:
@@ -153,9 +153,9 @@ def _curves(sweep: Sequence[Point]) -> list[dict[str, object]]:
 
 
 def _reading(curve: dict[str, object], name: str) -> dict[str, float]:
-    found = curve[name]
-    assert isinstance(found, dict)
-    return found
+    reading = curve[name]
+    assert isinstance(reading, dict)
+    return reading
 
 
 def _sweep_lines(curves: Sequence[dict[str, object]]) -> list[str]:
@@ -170,8 +170,8 @@ def _sweep_lines(curves: Sequence[dict[str, object]]) -> list[str]:
     return lines
 
 
-def _said(found: dict[str, float]) -> str:
-    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+def _said(reading: dict[str, float]) -> str:
+    return f"{reading['mean']:.3f} [{reading['low']:.3f}, {reading['high']:.3f}]"
 
 
 def _scatter_line(scatter: Sequence[Point]) -> str:
@@ -189,10 +189,10 @@ def _scatter_line(scatter: Sequence[Point]) -> str:
 
 def _circle_lines(rings: dict[str, list[OnCircle]]) -> list[str]:
     return [
-        f"{name} on the circle, {found.kind}: alignment {found.alignment:.3f}, uniformity {found.uniformity:.3f} "
-        f"(floor {uniformity_floor(2):.3f}), linear accuracy {found.linear:.3f}, 5-NN {found.knn:.3f}."
+        f"{name} on the circle, {circle.kind}: alignment {circle.alignment:.3f}, uniformity {circle.uniformity:.3f} "
+        f"(floor {uniformity_floor(2):.3f}), linear accuracy {circle.linear:.3f}, 5-NN {circle.knn:.3f}."
         for name, ring in rings.items()
-        for found in ring
+        for circle in ring
     ]
 
 
@@ -207,9 +207,10 @@ def _draw_plane(curves: Sequence[dict[str, object]], scatter: Sequence[Point]) -
         "exp_uniformity": "exp(uniformity)",
     }
     for number, (name, title) in enumerate(shown.items()):
-        found = [_reading(curve, name) for curve in curves]
-        left.plot(shares, [one["mean"] for one in found], marker=MARKERS[number], color=COLOURS[number], label=title)
-        band(left, shares, [one["low"] for one in found], [one["high"] for one in found], COLOURS[number])
+        readings = [_reading(curve, name) for curve in curves]
+        mean, low, high = ([reading[key] for reading in readings] for key in ("mean", "low", "high"))
+        left.plot(shares, mean, marker=MARKERS[number], color=COLOURS[number], label=title)
+        band(left, shares, low, high, COLOURS[number])
     left.set_xlabel("share λ of uniformity (0: alignment alone, 1: uniformity alone)")
     left.set_ylabel("accuracy, and the two metrics")
     left.set_ylim(-0.05, 1.1)

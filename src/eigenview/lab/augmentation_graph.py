@@ -96,24 +96,24 @@ def judged(values: Tensor, views: FiniteViews, graph: ViewGraph, spectrum: Graph
 
 def coarseness(settings: LabSettings) -> list[dict[str, object]]:
     """How the graph hangs together, and what its clusters are, from views as they are to very coarse ones."""
-    found: list[dict[str, object]] = []
+    rows: list[dict[str, object]] = []
     for side, levels in COARSENESS[5:] if settings.is_quick else COARSENESS:
         views = digit_views(side=side, levels=levels, items=300 if settings.is_quick else 1797)
         graph = views.graph()
-        spectrum, part = graph.spectrum(min(EIGENVALUES, len(views.patterns))), graph.components()
-        found.append(
+        spectrum, component = graph.spectrum(min(EIGENVALUES, len(views.patterns))), graph.components()
+        rows.append(
             {
                 "side": side,
                 "levels": levels,
                 "patterns": len(views.patterns),
-                "components": int(part.max()) + 1,
-                "largest_component": float(np.bincount(part).max() / len(part)),
+                "components": int(component.max()) + 1,
+                "largest_component": float(np.bincount(component).max() / len(component)),
                 "eigenvalues": spectrum.eigenvalues.tolist(),
                 "clusters_by_gap": spectrum.clusters_by_gap(),
                 "rand_index": rand_index(spectrum.image_clusters(CLASSES), views.labels),
             }
         )
-    return found
+    return rows
 
 
 def planted_classes(settings: LabSettings) -> dict[str, object]:
@@ -159,11 +159,11 @@ def digits_part(settings: LabSettings) -> dict[str, object]:
     encoders: dict[str, object] = {}
     for name in ("pixels", "untrained", "InfoNCE", "spectral", "free"):
         count = 1 if name in ("pixels", "free") else seeds
-        found = [
+        learned = [
             judged(learn(views, graph, name, steps=steps, seed=settings.seed + seed), views, graph, spectrum, clusters)
             for seed in range(count)
         ]
-        encoders[name] = _over_seeds(found)
+        encoders[name] = _over_seeds(learned)
     gamma = 1 - spectrum.eigenvalues[:DIMENSIONS]
     return {
         "coarseness": coarseness(settings),
@@ -175,10 +175,10 @@ def digits_part(settings: LabSettings) -> dict[str, object]:
     }
 
 
-def _over_seeds(found: Sequence[Learned]) -> dict[str, object]:
-    shares = torch.tensor([one.captured for one in found], dtype=torch.float64)
+def _over_seeds(runs: Sequence[Learned]) -> dict[str, object]:
+    shares = torch.tensor([run.captured for run in runs], dtype=torch.float64)
     means: dict[str, object] = {
-        name: _mean([getattr(one, name) for one in found])
+        name: _mean([getattr(run, name) for run in runs])
         for name in ("cka", "neighbours", "rand_index", "rand_index_with_graph", "loss")
     }
     return {**means, "captured": shares.mean(dim=0).tolist(), "captured_mean": _mean(shares.mean(dim=1).tolist())}
@@ -201,7 +201,7 @@ def cifar_part(settings: LabSettings) -> dict[str, object] | None:
         name: features_of(sampled, encoder)
         for name, encoder in (("pixels", None), ("untrained", untrained), ("trained", trained))
     }
-    found = [
+    bandwidths = [
         compare(sampled, smoothed_graph(squared, sampled.image, share * unit), features, share, seed=settings.seed)
         for share in BANDWIDTHS
     ]
@@ -210,7 +210,7 @@ def cifar_part(settings: LabSettings) -> dict[str, object] | None:
         "views": len(sampled.image),
         "images": 1000,
         "encoders": {name: encoder_scores(rows, sampled) for name, rows in features.items()},
-        "bandwidths": [asdict(one) for one in found],
+        "bandwidths": [asdict(bandwidth) for bandwidth in bandwidths],
     }
 
 
@@ -236,11 +236,12 @@ def _digit_lines(exact: dict[str, object]) -> list[str]:
     ]
     encoders = exact["encoders"]
     assert isinstance(encoders, dict)
-    for name, one in encoders.items():
+    for name, encoder in encoders.items():
         lines.append(
-            f"digits, {name}: CKA with the spectral embedding {_said(one['cka'])}, eigenfunctions explained "
-            f"{_said(one['captured_mean'])}, neighbours shared {_said(one['neighbours'])}, ARI with the classes "
-            f"{_said(one['rand_index'])}, spectral loss {_said(one['loss'])} (floor {exact['loss_floor']:.3f})."
+            f"digits, {name}: CKA with the spectral embedding {_said(encoder['cka'])}, eigenfunctions explained "
+            f"{_said(encoder['captured_mean'])}, neighbours shared {_said(encoder['neighbours'])}, ARI with the "
+            f"classes {_said(encoder['rand_index'])}, spectral loss {_said(encoder['loss'])} "
+            f"(floor {exact['loss_floor']:.3f})."
         )
     planted = exact["planted"]
     assert isinstance(planted, dict)
@@ -257,12 +258,15 @@ def _cifar_lines(smoothed: dict[str, object]) -> list[str]:
     encoders = smoothed["encoders"]
     assert isinstance(encoders, dict)
     lines = [
-        f"CIFAR-10, {name}: 10-NN {one['accuracy']:.3f}, ARI {one['rand_index']:.3f}." for name, one in encoders.items()
+        f"CIFAR-10, {name}: 10-NN {encoder['accuracy']:.3f}, ARI {encoder['rand_index']:.3f}."
+        for name, encoder in encoders.items()
     ]
     for row in rows:
         agreement = row["agreement"]
         assert isinstance(agreement, dict)
-        said = "; ".join(f"{name} {one['cka']:.2f}, {one['captured']:.2f}" for name, one in agreement.items())
+        said = "; ".join(
+            f"{name} {encoder['cka']:.2f}, {encoder['captured']:.2f}" for name, encoder in agreement.items()
+        )
         lines.append(
             f"CIFAR-10, σ = {row['bandwidth']} nearest strangers: {row['components']} components, "
             f"{row['clusters_by_gap']} clusters by the gap, 10-NN of the spectral embedding {row['accuracy']:.3f}, ARI "
@@ -276,7 +280,7 @@ def _rows(value: object) -> list[dict[str, object]]:
     return value
 
 
-def _said(found: dict[str, float]) -> str:
-    if found["low"] == found["high"]:
-        return f"{found['mean']:.3f}"
-    return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+def _said(interval: dict[str, float]) -> str:
+    if interval["low"] == interval["high"]:
+        return f"{interval['mean']:.3f}"
+    return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"

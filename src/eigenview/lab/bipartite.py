@@ -164,16 +164,16 @@ def run(settings: LabSettings) -> Outcome:
 
 
 def measured(captions: int, mixing: float, seeds: range, *, steps: int) -> Point:
-    found: dict[str, list[float]] = {key: [] for key in RANGES}
+    values_of: dict[str, list[float]] = {key: [] for key in RANGES}
     for seed in seeds:
         pairs = synthetic_pairs(captions=captions, mixing=mixing, seed=seed)
         rows = learned(pairs, steps=steps, seed=seed)
         own, spectral = clusters_of(rows, CONCEPTS, seed=seed), co_clusters(pairs, seed=seed)
-        found["with_spectral"].append(rand_index(own, spectral))
-        found["with_concepts"].append(rand_index(own, pairs.concepts))
-        found["spectral"].append(rand_index(spectral, pairs.concepts))
-        found["cka"].append(linear_cka(rows, eigenvectors(pairs)))
-    return Point(captions, mixing, **{key: interval(values, within=RANGES[key]) for key, values in found.items()})
+        values_of["with_spectral"].append(rand_index(own, spectral))
+        values_of["with_concepts"].append(rand_index(own, pairs.concepts))
+        values_of["spectral"].append(rand_index(spectral, pairs.concepts))
+        values_of["cka"].append(linear_cka(rows, eigenvectors(pairs)))
+    return Point(captions, mixing, **{key: interval(values, within=RANGES[key]) for key, values in values_of.items()})
 
 
 def co_clusters(pairs: Pairs, *, seed: int) -> Tensor:
@@ -222,11 +222,11 @@ def _figure(rising: list[Point], noisy: list[Point]) -> Figure:
         "spectral": "spectral clustering with the concepts (ARI)",
         "cka": "CLIP with the eigenvectors (CKA)",
     }
-    parts = (
+    panels_of = (
         (axes[0], rising, [point.captions for point in rising], "captions an image (a tenth of them wrong)"),
         (axes[1], noisy, [point.mixing for point in noisy], "share of wrong captions (six an image)"),
     )
-    for axis, points, x, label in parts:
+    for axis, points, x, label in panels_of:
         for key, colour, marker in zip(names, COLOURS, MARKERS, strict=False):
             values: list[Interval] = [getattr(point, key) for point in points]
             mean = [value["mean"] for value in values]
@@ -251,8 +251,8 @@ def _embedding_figure(pairs: Pairs, rows: Tensor) -> Figure:
     plots = ((axes[0], vectors, "Bottom eigenvectors"), (axes[1], turned, "CLIP's leading directions, turned to them"))
     for axis, points, title in plots:
         for concept in range(CONCEPTS):
-            for part, marker, name in ((slice(0, images), "o", "images"), (slice(images, None), "x", "texts")):
-                chosen = points[part][pairs.concepts[part] == concept]
+            for side, marker, name in ((slice(0, images), "o", "images"), (slice(images, None), "x", "texts")):
+                chosen = points[side][pairs.concepts[side] == concept]
                 label = f"concept {concept + 1}, {name}"
                 axis.plot(chosen[:, 0], chosen[:, 1], marker, color=COLOURS[concept], label=label, alpha=0.8)
         axis.set(xlabel="first direction", ylabel="second direction", title=title)

@@ -123,21 +123,21 @@ def _objective(kind: Kind, classes: int, seed: int) -> Objective:
     return lambda x, y, labels: align_uniform_loss(x, y)
 
 
-def circle_data(found: OnCircle) -> dict[str, object]:
+def circle_data(circle: OnCircle) -> dict[str, object]:
     """The numbers behind the figures, without the embeddings themselves."""
     at = _turn()
-    theta = angles(found.embeddings)
-    counts, edges = np.histogram(found.distances.numpy(), bins=DISTANCES, range=(0, 2))
+    theta = angles(circle.embeddings)
+    counts, edges = np.histogram(circle.distances.numpy(), bins=DISTANCES, range=(0, 2))
     return {
-        "alignment": found.alignment,
-        "uniformity": found.uniformity,
-        "linear": found.linear,
-        "knn": found.knn,
+        "alignment": circle.alignment,
+        "uniformity": circle.uniformity,
+        "linear": circle.linear,
+        "knn": circle.knn,
         "angles": at.tolist(),
         "density": angle_density(at, theta).tolist(),
         "density_of_class": {
-            str(label): angle_density(at, theta[found.labels == label]).tolist()
-            for label in torch.unique(found.labels).tolist()
+            str(label): angle_density(at, theta[circle.labels == label]).tolist()
+            for label in torch.unique(circle.labels).tolist()
         },
         "distance_edges": edges.tolist(),
         "distance_counts": counts.tolist(),
@@ -147,12 +147,12 @@ def circle_data(found: OnCircle) -> dict[str, object]:
 def draw_circle(results: list[OnCircle]) -> Figure:
     """A row for each encoder: distances of positives, density in the plane, and of the angle, all and by class."""
     figure, axes = panels(len(results), 3, width=4.3, height=2.9)
-    for row, found in enumerate(results):
-        _draw_distances(axes[3 * row], found)
-        _draw_plane(axes[3 * row + 1], found.embeddings)
-        axes[3 * row + 1].set_title(f"uniformity {found.uniformity:.2f}".replace("-", "−"))
+    for row, circle in enumerate(results):
+        _draw_distances(axes[3 * row], circle)
+        _draw_plane(axes[3 * row + 1], circle.embeddings)
+        axes[3 * row + 1].set_title(f"uniformity {circle.uniformity:.2f}".replace("-", "−"))
         axes[3 * row + 1].set_ylabel("y")
-        _draw_angles(axes[3 * row + 2], found)
+        _draw_angles(axes[3 * row + 2], circle)
     for place in axes[-3:]:
         place.set_xlabel({axes[-3]: "distance of positive pairs", axes[-2]: "x"}.get(place, "angle θ"))
     lines, names = axes[2].get_legend_handles_labels()
@@ -164,13 +164,13 @@ def draw_classes(results: list[OnCircle]) -> Figure:
     """The density in the plane of each class alone: a row for each encoder, a column for each class."""
     labels = torch.unique(results[0].labels).tolist()
     figure, axes = panels(len(results), len(labels), width=1.55, height=1.75)
-    for row, found in enumerate(results):
+    for row, circle in enumerate(results):
         for column, label in enumerate(labels):
             place = axes[row * len(labels) + column]
-            _draw_plane(place, found.embeddings[found.labels == label])
+            _draw_plane(place, circle.embeddings[circle.labels == label])
             place.set_xticks([])
             place.set_yticks([])
-            place.set_ylabel(found.kind if column == 0 else "", rotation=90)
+            place.set_ylabel(circle.kind if column == 0 else "", rotation=90)
             if row == 0:
                 place.set_title(f"class {label}")
     return figure
@@ -180,10 +180,10 @@ def _turn() -> Tensor:
     return torch.linspace(-math.pi, math.pi, ANGLES, dtype=torch.float64)
 
 
-def _draw_distances(axes: Axes, found: OnCircle) -> None:
-    axes.hist(found.distances.numpy(), bins=DISTANCES, range=(0, 2), color=COLOURS[0])
-    axes.axvline(float(found.distances.mean()), color="black", linestyle=":", linewidth=1.2)
-    axes.set_title(f"{found.kind}: alignment {found.alignment:.2f}")
+def _draw_distances(axes: Axes, circle: OnCircle) -> None:
+    axes.hist(circle.distances.numpy(), bins=DISTANCES, range=(0, 2), color=COLOURS[0])
+    axes.axvline(float(circle.distances.mean()), color="black", linestyle=":", linewidth=1.2)
+    axes.set_title(f"{circle.kind}: alignment {circle.alignment:.2f}")
     axes.set_ylabel("test images")
 
 
@@ -196,13 +196,13 @@ def _draw_plane(axes: Axes, embeddings: Tensor) -> None:
     axes.set_aspect("equal")
 
 
-def _draw_angles(axes: Axes, found: OnCircle) -> None:
-    theta, at = angles(found.embeddings), _turn()
+def _draw_angles(axes: Axes, circle: OnCircle) -> None:
+    theta, at = angles(circle.embeddings), _turn()
     colours = [*COLOURS, "#8C564B", "#17BECF"]
-    for place, label in enumerate(torch.unique(found.labels).tolist()):
-        own = angle_density(at, theta[found.labels == label])
+    for place, label in enumerate(torch.unique(circle.labels).tolist()):
+        own = angle_density(at, theta[circle.labels == label])
         axes.plot(at.numpy(), own.numpy(), linewidth=1.1, color=colours[place % len(colours)], label=str(label))
     axes.fill_between(at.numpy(), angle_density(at, theta).numpy(), color="#BBBBBB", alpha=0.7, linewidth=0)
     axes.set_xticks([-math.pi, 0, math.pi], ["−π", "0", "π"])
-    axes.set_title(f"linear accuracy {found.linear:.0%}")
+    axes.set_title(f"linear accuracy {circle.linear:.0%}")
     axes.set_ylabel("density (grey: all)")

@@ -81,7 +81,7 @@ def run(settings: LabSettings) -> Outcome:
     field, exact, sampled = sampled_field(settings)
     priors = side_by_side(6 if settings.is_quick else 12, seed=settings.seed)
     data = {
-        "convergence": [asdict(part) for part in convergence],
+        "convergence": [asdict(curve) for curve in convergence],
         "training": asdict(training),
         "field": {**asdict(field), "cross_entropy": exact, "cross_entropy_sampled": sampled},
         "priors": [asdict(reached) for reached in priors],
@@ -92,7 +92,7 @@ def run(settings: LabSettings) -> Outcome:
         "field": figures.field_figure(field),
         "priors": figures.priors_figure(priors),
     }
-    lines = [_convergence_line(part) for part in convergence]
+    lines = [_convergence_line(curve) for curve in convergence]
     lines += [_training_line(training), _field_line(field, exact, sampled), *map(_prior_line, priors)]
     return Outcome(data, images, lines)
 
@@ -124,21 +124,21 @@ def along_training(settings: LabSettings) -> Training:
     digits, batch = shifted_digits(items), min(128, items)
     pairs = digits.pairs
     nodes = len(pairs)
-    found = Training(nodes, batch, temperature, [], [], [], [], [])
+    training = Training(nodes, batch, temperature, [], [], [], [], [])
 
     def watch(_: int, encoder: nn.Module, loss: float) -> None:
         with torch.no_grad():
             rows = normalize(encoder(digits.views).double(), dim=1)
             whole = float(cross_entropy_of_graphs(rows, pairs, temperature))
             trace, partition = float(trace_term(rows, pairs, temperature)), float(partition_term(rows, temperature))
-        found.whole.append(whole / nodes)
-        found.trace.append(trace / nodes)
-        found.partition.append(partition / nodes)
-        found.difference.append(abs(whole - trace - partition) / whole)
-        found.sampled.append(loss + math.log((nodes - 1) / (2 * batch - 1)))
+        training.whole.append(whole / nodes)
+        training.trace.append(trace / nodes)
+        training.partition.append(partition / nodes)
+        training.difference.append(abs(whole - trace - partition) / whole)
+        training.sampled.append(loss + math.log((nodes - 1) / (2 * batch - 1)))
 
     train_encoder(digits, temperature=temperature, steps=steps, batch=batch, seed=settings.seed, watch=watch)
-    return found
+    return training
 
 
 def sampled_field(settings: LabSettings) -> tuple[FieldSample, float, Interval]:
@@ -155,13 +155,13 @@ def sampled_field(settings: LabSettings) -> tuple[FieldSample, float, Interval]:
     return field_sample(weights, graphs, proposals=proposals), exact, interval(surprise.tolist())
 
 
-def _convergence_line(part: Convergence) -> str:
-    size = next(size for size in part.of("apart") if size.batch == 256)
+def _convergence_line(curve: Convergence) -> str:
+    size = next(size for size in curve.of("apart") if size.batch == 256)
     return (
-        f"{part.embeddings} embeddings of {part.objects} objects: over {part.batches} batches of 256 pairs InfoNCE is "
-        f"off H/n = {part.exact:.4f} by {written(size.bias, 5, sign='+')}; c/(2B−1) "
+        f"{curve.embeddings} embeddings of {curve.objects} objects: over {curve.batches} batches of 256 pairs InfoNCE "
+        f"is off H/n = {curve.exact:.4f} by {written(size.bias, 5, sign='+')}; c/(2B−1) "
         f"foretells {size.foretold:+.5f}; one batch spreads by {size.spread:.4f}. Copies of oneself among the "
-        f"negatives move the limit by {part.limits[1] - part.limits[0]:+.4f}."
+        f"negatives move the limit by {curve.limits[1] - curve.limits[0]:+.4f}."
     )
 
 

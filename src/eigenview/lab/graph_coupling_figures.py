@@ -14,27 +14,27 @@ if TYPE_CHECKING:
     from eigenview.lab.random_graphs import FieldSample
 
 
-def convergence_figure(parts: list[Convergence]) -> Figure:
+def convergence_figure(curves: list[Convergence]) -> Figure:
     """InfoNCE by batch size, and how fast what is left goes."""
     figure, axes = panels(1, 3, width=4.7, height=4.2)
-    for axis, part in zip(axes, parts, strict=False):
+    for axis, curve in zip(axes, curves, strict=False):
         for copies, colour, marker in zip(("apart", "count"), COLOURS, MARKERS, strict=False):
-            sizes = part.of(copies)  # type: ignore[arg-type]
+            sizes = curve.of(copies)  # type: ignore[arg-type]
             x = [size.batch for size in sizes]
             name = {"apart": "copies of oneself left out", "count": "copies counted"}[copies]
             axis.plot(x, [size.value["mean"] for size in sizes], marker=marker, color=colour, label=f"InfoNCE, {name}")
             spread = [(size.value["mean"] - size.spread, size.value["mean"] + size.spread) for size in sizes]
             band(axis, x, [low for low, _ in spread], [high for _, high in spread], colour)
-        axis.axhline(part.limits[0], color=COLOURS[0], linewidth=1, linestyle="--", label="H/n")
-        axis.axhline(part.limits[1], color=COLOURS[1], linewidth=1, linestyle=":", label="H/n with oneself")
+        axis.axhline(curve.limits[0], color=COLOURS[0], linewidth=1, linestyle="--", label="H/n")
+        axis.axhline(curve.limits[1], color=COLOURS[1], linewidth=1, linestyle=":", label="H/n with oneself")
         axis.set(xscale="log", xlabel="pairs in a batch", ylabel="InfoNCE + log((n−1)/(2B−1))")
-        axis.set_title(f"{part.embeddings.capitalize()} embeddings")
+        axis.set_title(f"{curve.embeddings.capitalize()} embeddings")
         low, high = axis.get_ylim()
         axis.set_ylim(low, high + 0.5 * (high - low))
         axis.legend(loc="upper right")
     right = axes[2]
-    for part, colour, marker in zip(parts, COLOURS[2:], MARKERS[2:], strict=False):
-        sizes = part.of("apart")
+    for curve, colour, marker in zip(curves, COLOURS[2:], MARKERS[2:], strict=False):
+        sizes = curve.of("apart")
         x = [size.batch for size in sizes]
         reach = [size.bias["high"] - size.bias["mean"] for size in sizes]
         right.errorbar(
@@ -43,10 +43,10 @@ def convergence_figure(parts: list[Convergence]) -> Figure:
             yerr=reach,
             fmt=marker,
             color=colour,
-            label=f"|bias|, {part.embeddings}",
+            label=f"|bias|, {curve.embeddings}",
         )
-        right.plot(x, [abs(size.foretold) for size in sizes], color=colour, label=f"|c|/(2B−1), {part.embeddings}")
-        right.plot(x, [size.spread for size in sizes], ":", color=colour, label=f"spread, {part.embeddings}")
+        right.plot(x, [abs(size.foretold) for size in sizes], color=colour, label=f"|c|/(2B−1), {curve.embeddings}")
+        right.plot(x, [size.spread for size in sizes], ":", color=colour, label=f"spread, {curve.embeddings}")
     right.set(xscale="log", yscale="log", xlabel="pairs in a batch", ylabel="distance from H/n")
     right.set_title("The bias falls as 1/B, the spread as 1/√B")
     low, high = right.get_ylim()

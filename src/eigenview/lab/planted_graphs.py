@@ -116,17 +116,17 @@ def run(settings: LabSettings) -> Outcome:
     else:
         mixings, seeds, steps, names = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6], 5, 80, list(KERNELS)
     first = 1000 * settings.seed
-    found: dict[tuple[str, float], dict[str, list[float]]] = {}
+    samples: dict[tuple[str, float], dict[str, list[float]]] = {}
     for mixing in mixings:
         for seed in range(first, first + seeds):
             graph = planted_graph(blocks=BLOCKS, size=SIZE, degree=DEGREE, mixing=mixing, seed=seed)
             for name, values in _compare(graph, names, steps, seed).items():
-                place = found.setdefault((name, mixing), {measure: [] for measure in MEASURES})
+                place = samples.setdefault((name, mixing), {measure: [] for measure in MEASURES})
                 for measure, value in values.items():
                     place[measure].append(value)
     rows = [
         Agreement(name, mixing, **{key: interval(values, within=MEASURES[key]) for key, values in measures.items()})
-        for (name, mixing), measures in found.items()
+        for (name, mixing), measures in samples.items()
     ]
     graph = planted_graph(blocks=BLOCKS, size=SIZE, degree=DEGREE, mixing=0.1, seed=first)
     descent = descend(graph, steps=250 if settings.is_quick else 700, seed=first)
@@ -151,22 +151,22 @@ def _compare(graph: PlantedGraph, names: list[str], steps: int, seed: int) -> di
     generator = torch.Generator().manual_seed(seed)
     everyone = {name: learned(graph, KERNELS[name], steps=steps, seed=seed) for name in names}
     everyone["random embeddings"] = torch.randn(len(vectors), WIDTH, generator=generator, dtype=torch.float64)
-    found = {}
+    agreements = {}
     for name, rows in everyone.items():
         own = clusters_of(rows, BLOCKS, seed=seed)
-        found[name] = {
+        agreements[name] = {
             "with_spectral": rand_index(own, clusters),
             "with_blocks": rand_index(own, graph.labels),
             "angle": float(principal_angles(leading_directions(rows, BLOCKS - 1), vectors).max().rad2deg()),
             "cka": linear_cka(rows, vectors),
         }
-    found["spectral clustering"] = {
+    agreements["spectral clustering"] = {
         "with_spectral": 1.0,
         "with_blocks": rand_index(clusters, graph.labels),
         "angle": 0.0,
         "cka": 1.0,
     }
-    return found
+    return agreements
 
 
 def descend(graph: PlantedGraph, *, steps: int, seed: int, start: float = 1e-9, temperature: float = 0.5) -> Descent:
@@ -175,17 +175,17 @@ def descend(graph: PlantedGraph, *, steps: int, seed: int, start: float = 1e-9, 
     rows = start * torch.randn(len(graph.weights), BLOCKS - 1, generator=generator, dtype=torch.float64)
     vectors = eigenvectors(graph.weights, BLOCKS - 1)
     coupling = Coupling(GaussianKernel(temperature), normalize=False, reduction="sum")
-    target, found = from_graph(graph.weights), Descent([], [], [])
+    target, descent = from_graph(graph.weights), Descent([], [], [])
     for step in range(steps + 1):
         if step % 5 == 0:
             centred = rows - rows.mean(dim=0)
-            found.step.append(step)
-            found.size.append(float(centred.square().sum(dim=1).mean().sqrt()))
-            found.angle.append(float(principal_angles(centred, vectors).max()))
+            descent.step.append(step)
+            descent.size.append(float(centred.square().sum(dim=1).mean().sqrt()))
+            descent.angle.append(float(principal_angles(centred, vectors).max()))
         rows = rows.requires_grad_()
         (gradient,) = torch.autograd.grad(coupling(rows, target=target), rows)
         rows = (rows - 0.1 * temperature * gradient).detach()
-    return found
+    return descent
 
 
 def _lines(rows: list[Agreement], descent: Descent, mixings: list[float]) -> list[str]:

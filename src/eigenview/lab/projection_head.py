@@ -80,13 +80,13 @@ def shifted(views: Tensor, down: int, right: int, *, step: int = 1) -> Tensor:
 
 def layers_of(branch: Branch) -> dict[str, nn.Module]:
     """Modules from images to each layer: the features, and after each linear map of the head (before its ReLU)."""
-    parts = list(branch.head.children())
-    ends = [place + 1 for place, part in enumerate(parts) if isinstance(part, nn.Linear)]
-    found: dict[str, nn.Module] = {"features": branch.encoder}
+    layers = list(branch.head.children())
+    ends = [place + 1 for place, layer in enumerate(layers) if isinstance(layer, nn.Linear)]
+    branches: dict[str, nn.Module] = {"features": branch.encoder}
     for number, end in enumerate(ends, start=1):
         name = "projection" if number == len(ends) else f"head layer {number}"
-        found[name] = nn.Sequential(branch.encoder, *parts[:end])
-    return found
+        branches[name] = nn.Sequential(branch.encoder, *layers[:end])
+    return branches
 
 
 def measure(layer: nn.Module, images: ImageSet, *, seed: int = 0) -> Layer:
@@ -124,11 +124,11 @@ def _scaled(rows: Tensor, like: Tensor) -> Tensor:
 
 def _shift_accuracy(layer: nn.Module, images: ImageSet, *, items: int = 100) -> float:
     step = 1 if images.is_tiny else 4
-    found = []
+    moved_sets = []
     for views in fixed_views(images):
         moved = [encoded(layer, shifted(views[:items], *shift, step=step)) for shift in SHIFTS]
-        found.append((torch.cat(moved), torch.arange(len(SHIFTS)).repeat_interleave(len(moved[0]))))
-    (train, train_shift), (test, test_shift) = found
+        moved_sets.append((torch.cat(moved), torch.arange(len(SHIFTS)).repeat_interleave(len(moved[0]))))
+    (train, train_shift), (test, test_shift) = moved_sets
     return accuracies(_scaled(train, train), train_shift, _scaled(test, train), test_shift)[0]
 
 
@@ -163,27 +163,27 @@ Table = dict[str, dict[str, dict[str, float]]]  # "head: layer" → figure → m
 
 
 def _table(images: ImageSet, heads: Sequence[HeadKind], seeds: Sequence[int], steps: int) -> Table:
-    found: dict[str, list[Layer]] = {}
+    measured: dict[str, list[Layer]] = {}
     for seed in seeds:
         untrained = build_branch(images, output=OUTPUT, seed=seed)
-        found.setdefault("untrained: features", []).append(measure(untrained.encoder, images, seed=seed))
+        measured.setdefault("untrained: features", []).append(measure(untrained.encoder, images, seed=seed))
         for head in heads:
             branch = trained(images, head, steps=steps, seed=seed)
             for name, layer in layers_of(branch).items():
-                found.setdefault(f"{head} head: {name}", []).append(measure(layer, images, seed=seed))
+                measured.setdefault(f"{head} head: {name}", []).append(measure(layer, images, seed=seed))
     return {
         name: {
             **{figure: interval([getattr(layer, figure) for layer in layers]) for figure in FIGURES},
             "width": {"mean": layers[0].width},
         }
-        for name, layers in found.items()
+        for name, layers in measured.items()
     }
 
 
 def _lines(name: str, table: Table) -> list[str]:
     def said(row: str, figure: str) -> str:
-        found = table[row][figure]
-        return f"{found['mean']:.3f} [{found['low']:.3f}, {found['high']:.3f}]"
+        interval = table[row][figure]
+        return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
 
     before, after = "mlp head: features", "mlp head: projection"
     return [

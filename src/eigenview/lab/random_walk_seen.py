@@ -100,10 +100,10 @@ def run(settings: LabSettings) -> Outcome:
     if real is not None:
         sets.append(real)
     for images in sets:
-        pictures, found = _seen(images, settings)
-        data[images.name] = found
+        pictures, figures_of = _seen(images, settings)
+        data[images.name] = figures_of
         figures["" if images is sets[0] else images.name.lower()] = pictures
-        lines += [_line(images.name, walk, figure) for walk, figure in found.items()]
+        lines += [_line(images.name, walk, figure) for walk, figure in figures_of.items()]
     if real is None:
         lines.append("CIFAR-10 was left out: no data folder with cifar10 in it was given, or the run was quick.")
     return Outcome(data, figures, lines)
@@ -112,7 +112,7 @@ def run(settings: LabSettings) -> Outcome:
 def _seen(images: ImageSet, settings: LabSettings) -> tuple[Figure, dict[str, dict[str, object]]]:
     first, second = held_out_pairs(images, seed=settings.seed)
     eight = _one_of_each(images.test_labels)
-    found: dict[str, dict[str, object]] = {}
+    seen: dict[str, dict[str, object]] = {}
     shown = []
     for walk in WALKS:
         branch = build_branch(images, output=WIDTH, seed=settings.seed)
@@ -124,7 +124,7 @@ def _seen(images: ImageSet, settings: LabSettings) -> tuple[Figure, dict[str, di
             for views in (before, after)
         ]
         shown += [(f"{walk.name}, τ = {walk.temperature:g}: {when}", matrix) for when, matrix in _named(matrices)]
-        found[walk.name] = {
+        seen[walk.name] = {
             "form": walk.form,
             "temperature": walk.temperature,
             "ceiling": ceiling(IMAGES, temperature=walk.temperature),
@@ -133,7 +133,7 @@ def _seen(images: ImageSet, settings: LabSettings) -> tuple[Figure, dict[str, di
             **{when: _groups(*views, walk) for when, views in (("before", before), ("after", after))},
         }
     views = torch.stack([first[eight], second[eight]], dim=1).flatten(0, 1)
-    return _drawn(views, shown), found
+    return _drawn(views, shown), seen
 
 
 def _train(branch: Branch, images: ImageSet, walk: Walk, settings: LabSettings) -> None:
@@ -150,8 +150,8 @@ def _groups(first: Tensor, second: Tensor, walk: Walk) -> dict[str, object]:
     """Over held-out groups of four images: P to the partner, and how often the eigengap counts four clusters."""
     count = len(first) // IMAGES
     graphs = [
-        similarity_graph(first[part : part + IMAGES], second[part : part + IMAGES], temperature=walk.temperature)
-        for part in range(0, count * IMAGES, IMAGES)
+        similarity_graph(first[start : start + IMAGES], second[start : start + IMAGES], temperature=walk.temperature)
+        for start in range(0, count * IMAGES, IMAGES)
     ]
     steps = [float(partner_probability(graph / graph.sum(dim=1, keepdim=True)).mean()) for graph in graphs]
     fours = [eigengap(graph, most=2 * IMAGES - 1).clusters == IMAGES for graph in graphs]
@@ -167,19 +167,19 @@ def _named(matrices: Sequence[Tensor]) -> list[tuple[str, Tensor]]:
     return list(zip(("before", "after"), matrices, strict=True))
 
 
-def _line(name: str, walk: str, found: dict[str, object]) -> str:
+def _line(name: str, walk: str, figures: dict[str, object]) -> str:
     said = []
     for when in ("before", "after"):
-        part = found[when]
-        assert isinstance(part, dict)
-        partner = part["partner"]
+        moment = figures[when]
+        assert isinstance(moment, dict)
+        partner = moment["partner"]
         said.append(
             f"{partner['mean']:.3f} [{partner['low']:.3f}, {partner['high']:.3f}] {when} "
-            f"(eigengap counts four clusters in {part['counts_four']:.0%} of groups)"
+            f"(eigengap counts four clusters in {moment['counts_four']:.0%} of groups)"
         )
     return (
-        f"{name}, {walk} (τ = {found['temperature']}): a step goes to the partner with probability {said[0]}, "
-        f"{said[1]}; chance {found['chance']:.3f}, the most possible on the sphere {found['ceiling']:.3f}."
+        f"{name}, {walk} (τ = {figures['temperature']}): a step goes to the partner with probability {said[0]}, "
+        f"{said[1]}; chance {figures['chance']:.3f}, the most possible on the sphere {figures['ceiling']:.3f}."
     )
 
 

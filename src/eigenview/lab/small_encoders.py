@@ -62,8 +62,8 @@ class Pair:
 
 def digits() -> ImageSet:
     """The 1,797 digits of 8 × 8 pixels that come with scikit-learn; every fifth is for testing."""
-    parts = [open_source("digits", split=split) for split in ("train", "test")]
-    return _image_set("digits", parts, preset("digits"))
+    splits = [open_source("digits", split=split) for split in ("train", "test")]
+    return _image_set("digits", splits, preset("digits"))
 
 
 def cifar10(data: Path | None, *, train: int = 10_000, test: int = 2_000, seed: int = 0) -> ImageSet | None:
@@ -71,19 +71,19 @@ def cifar10(data: Path | None, *, train: int = 10_000, test: int = 2_000, seed: 
     folder = None if data is None else data / "cifar10"
     if folder is None or not folder.is_dir():
         return None
-    parts = []
+    splits = []
     for split, count in (("train", train), ("test", test)):
         table = folder / f"{split}.parquet"
         whole = open_source(table) if table.is_file() else open_source(f"cifar10:{folder}", split=split)
         if not isinstance(whole, Source) or len(whole) < count:
             raise DataError(f"{folder} must hold at least {count} {split} images; is it CIFAR-10?")
         chosen = np.random.default_rng(seed).permutation(len(whole))[:count]
-        parts.append(decoded(subset(whole, np.sort(chosen)), workers=0, shows_progress=False))
-    return _image_set("CIFAR-10", parts, preset("simclr-cifar"))
+        splits.append(decoded(subset(whole, np.sort(chosen)), workers=0, shows_progress=False))
+    return _image_set("CIFAR-10", splits, preset("simclr-cifar"))
 
 
-def _image_set(name: str, parts: Sequence[AnySource], recipe: Recipe) -> ImageSet:
-    train, test = (_labelled(name, part) for part in parts)
+def _image_set(name: str, splits: Sequence[AnySource], recipe: Recipe) -> ImageSet:
+    train, test = (_labelled(name, source) for source in splits)
     return ImageSet(name, *train, *test, recipe=recipe)
 
 
@@ -138,18 +138,18 @@ def random_pairs(
     """
     views = Views(images.recipe, seed=seed)
     numbers = torch.arange(len(images.train))
-    made = None
+    fixed = None
     if versions is not None:
         pool = [view for epoch in range(-(-versions // 2)) for view in views(images.train, numbers, epoch=epoch).views]
-        made = torch.stack(pool[:versions])
+        fixed = torch.stack(pool[:versions])
 
     def draw(step: int) -> Pair:
         generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
         chosen = torch.randint(len(images.train), (batch,), generator=generator)
-        if made is None:
+        if fixed is None:
             first, second = views(images.train[chosen], chosen, epoch=step).views
         else:
-            first, second = (made[torch.randint(len(made), (batch,), generator=generator), chosen] for _ in range(2))
+            first, second = (fixed[torch.randint(len(fixed), (batch,), generator=generator), chosen] for _ in range(2))
         return Pair(first, second, images.train_labels[chosen])
 
     return draw
@@ -226,5 +226,5 @@ def accuracies(train: Tensor, train_labels: Tensor, test: Tensor, test_labels: T
     """
     linear = fit_logistic(train, train_labels).predict(test)
     voted = knn_predict(train, train_labels, test, k=(NEIGHBOURS,), metric="euclidean")[NEIGHBOURS]
-    right = [float((found == test_labels).double().mean()) for found in (linear, voted)]
+    right = [float((predicted == test_labels).double().mean()) for predicted in (linear, voted)]
     return right[0], right[1]

@@ -135,8 +135,8 @@ def agreement(features: Tensor, spectrum: GraphSpectrum, spectral: Tensor) -> di
 
 def image_accuracy(rows: Tensor, labels: Tensor) -> float:
     """10-NN by cosine among the images themselves, each left out in turn."""
-    found = knn_predict(rows, labels, rows, k=(NEIGHBOURS,), excludes_self=True)[NEIGHBOURS]
-    return float((found == labels).double().mean())
+    predicted = knn_predict(rows, labels, rows, k=(NEIGHBOURS,), excludes_self=True)[NEIGHBOURS]
+    return float((predicted == labels).double().mean())
 
 
 def encoder_scores(features: Tensor, sampled: SampledViews, *, seed: int = 0) -> dict[str, float]:

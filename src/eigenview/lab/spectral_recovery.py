@@ -120,17 +120,17 @@ def run(settings: LabSettings) -> Outcome:
     for width in widths:
         for seed in range(first, first + seeds):
             pairs = pair_graph(nodes, seed=seed)
-            found = recovery(minimiser(pairs, width, seed=seed), pairs)
-            errors[width].append(found.error)
-            angles[width].append(found.widest_angle)
+            recovered = recovery(minimiser(pairs, width, seed=seed), pairs)
+            errors[width].append(recovered.error)
+            angles[width].append(recovered.widest_angle)
     pairs, width = pair_graph(nodes, seed=first), widths[-1]
-    found = recovery(minimiser(pairs, width, seed=first), pairs)
+    recovered = recovery(minimiser(pairs, width, seed=first), pairs)
     spectra = {
         "adjacency": torch.linalg.eigvalsh(normalised_adjacency(pairs)).flip(0).tolist(),
-        "learned": torch.linalg.svdvals(found.scaled).square().tolist(),
+        "learned": torch.linalg.svdvals(recovered.scaled).square().tolist(),
     }
     path = stochastic_path(pairs, width, steps=200 if settings.is_quick else 20_000, seed=first)
-    bias = sampling_bias(pairs, found.scaled, batches=400 if settings.is_quick else 20_000, seed=first)
+    bias = sampling_bias(pairs, recovered.scaled, batches=400 if settings.is_quick else 20_000, seed=first)
     worst, widest = max(map(max, errors.values())), max(map(max, angles.values()))
     lines = [
         f"{len(widths) * seeds} minimisations (k = {', '.join(map(str, widths))}, {seeds} graphs each of {nodes} "
@@ -149,7 +149,7 @@ def run(settings: LabSettings) -> Outcome:
         "stochastic": path,
         "sampled_loss": bias,
     }
-    return Outcome(data, {"": _figure(found, spectra, errors, path)}, lines)
+    return Outcome(data, {"": _figure(recovered, spectra, errors, path)}, lines)
 
 
 def stochastic_path(pairs: Tensor, width: int, *, steps: int, seed: int, items: int = 64) -> dict[str, list[float]]:
@@ -180,15 +180,15 @@ def sampling_bias(pairs: Tensor, scaled: Tensor, *, batches: int, seed: int) -> 
     rows = []
     for items in (2, 8, 32):
         values = [float(sampled_loss(embeddings, pairs, items=items, generator=generator)) for _ in range(batches)]
-        found = interval(values)
+        measured = interval(values)
         error = float(torch.tensor(values).std()) / batches**0.5
-        deviation = (found["mean"] - exact) / error
-        rows.append({"items": items, "exact": exact, **found, "deviation": deviation})
+        deviation = (measured["mean"] - exact) / error
+        rows.append({"items": items, "exact": exact, **measured, "deviation": deviation})
     return rows
 
 
 def _figure(
-    found: Recovery, spectra: dict[str, list[float]], errors: dict[int, list[float]], path: dict[str, list[float]]
+    recovered: Recovery, spectra: dict[str, list[float]], errors: dict[int, list[float]], path: dict[str, list[float]]
 ) -> Figure:
     figure, (left, middle, right) = panels(1, 3, width=4.6)
     numbers = range(1, len(spectra["adjacency"]) + 1)
@@ -197,9 +197,9 @@ def _figure(
     left.plot([], [], "x", color=COLOURS[1], markersize=8, mew=2, label="squared singular values of F̂")
     left.set(xlabel="number", ylabel="value", title=f"k = {len(spectra['learned'])} dimensions take the top of it")
     left.legend()
-    claimed = found.ideal @ found.rotation
+    claimed = recovered.ideal @ recovered.rotation
     for column in range(claimed.shape[1]):
-        middle.plot(claimed[:, column], found.scaled[:, column], ".", markersize=7, color=COLOURS[column % 8])
+        middle.plot(claimed[:, column], recovered.scaled[:, column], ".", markersize=7, color=COLOURS[column % 8])
     low, high = float(claimed.min()), float(claimed.max())
     middle.plot([low, high], [low, high], color="black", linewidth=0.8)
     middle.set(xlabel="F*·diag(√γ)·R, from the eigenvectors", ylabel="F̂, minimised from a random start")

@@ -42,7 +42,7 @@ def solved_directly(similarities: Tensor) -> tuple[float, Tensor]:
     def negative_entropy(alpha: np.ndarray) -> float:
         return float((alpha * np.log(np.maximum(alpha, tiny))).sum())
 
-    found = optimize.minimize(
+    solved = optimize.minimize(
         negative_entropy,
         _feasible_start(gap),
         jac=lambda alpha: np.log(np.maximum(alpha, 1e-30)) + 1,
@@ -54,9 +54,9 @@ def solved_directly(similarities: Tensor) -> tuple[float, Tensor]:
         method="SLSQP",
         options={"maxiter": 1000, "ftol": 1e-15},
     )
-    if not np.isfinite(found.fun):
-        raise DataError(f"the solver found no solution: {found.message}")
-    return -float(found.fun), torch.from_numpy(np.asarray(found.x, dtype=np.float64))
+    if not np.isfinite(solved.fun):
+        raise DataError(f"the solver found no solution: {solved.message}")
+    return -float(solved.fun), torch.from_numpy(np.asarray(solved.x, dtype=np.float64))
 
 
 def _feasible_start(gap: np.ndarray) -> np.ndarray:
@@ -69,13 +69,13 @@ def _feasible_start(gap: np.ndarray) -> np.ndarray:
 def best_dual(similarities: Tensor) -> tuple[float, float]:
     """min over τ of g(τ) of one query ψ (m,), by a bounded search on log τ: its value and τ*."""
     psi = similarities.double()[None]
-    found = optimize.minimize_scalar(
+    solved = optimize.minimize_scalar(
         lambda log_temperature: float(entropy_dual(psi, math.exp(log_temperature))),
         bounds=(-12, 12),
         method="bounded",
         options={"xatol": 1e-12},
     )
-    return float(found.fun), math.exp(found.x)
+    return float(solved.fun), math.exp(solved.x)
 
 
 @dataclass(frozen=True)
@@ -113,16 +113,20 @@ def run(settings: LabSettings) -> Outcome:
     digits = shifted_digits(items)
     trained = [follow(digits, at, steps=steps, seed=settings.seed) for at in TEMPERATURES]
     example = torch.tensor([0.55, 0.9, 0.6, 0.4, 0.3, 0.1, -0.2, -0.5], dtype=torch.float64)
-    data = {"solutions": asdict(solutions), "example": example.tolist(), "trained": [asdict(one) for one in trained]}
+    data = {
+        "solutions": asdict(solutions),
+        "example": example.tolist(),
+        "trained": [asdict(run) for run in trained],
+    }
     lines = [
         f"{solutions.queries} random queries of {solutions.candidates} candidates: (P1) solved directly and the least "
         f"g(τ) differ by at most {solutions.largest_difference:.1e}, the distributions α by at most "
         f"{solutions.largest_gap_in_assignment:.1e} in any entry.",
         *(
-            f"trained at τ = {one.trained_at}: median best temperature {_shown(one.median[0])} at first, "
-            f"{_shown(one.median[-1])} after {one.step[-1]} steps; the positive ranks first for {one.first[0]:.0%}, "
-            f"then {one.first[-1]:.0%} of queries; InfoNCE {one.info_nce[-1]:.3f} bounds (P1) {one.value[-1]:.3f}."
-            for one in trained
+            f"trained at τ = {run.trained_at}: median best temperature {_shown(run.median[0])} at first, "
+            f"{_shown(run.median[-1])} after {run.step[-1]} steps; the positive ranks first for {run.first[0]:.0%}, "
+            f"then {run.first[-1]:.0%} of queries; InfoNCE {run.info_nce[-1]:.3f} bounds (P1) {run.value[-1]:.3f}."
+            for run in trained
         ),
     ]
     return Outcome(data, {"": _figure(example, solutions), "training": _training_figure(trained)}, lines)
@@ -160,7 +164,7 @@ def follow(digits: ShiftedDigits, temperature: float, *, steps: int, seed: int) 
 
     A query's candidates are one other view of its own item, the positive, and all views of all other items.
     """
-    found = Temperatures(temperature, *([] for _ in range(8)))
+    temperatures = Temperatures(temperature, *([] for _ in range(8)))
     places = {round(steps * share) for share in (0, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.4, 0.55, 0.7, 0.85, 1)}
 
     def watch(step: int, encoder: nn.Module, _: float) -> None:
@@ -171,16 +175,16 @@ def follow(digits: ShiftedDigits, temperature: float, *, steps: int, seed: int) 
         best = maximum_entropy(psi, iterations=60)
         finite = best.temperature.clamp_max(1e9)
         quartiles = [float(finite.quantile(share)) for share in (0.25, 0.5, 0.75)]
-        found.step.append(step)
-        found.first.append(float((best.temperature == 0).double().mean()))
-        found.free.append(float(best.temperature.isinf().double().mean()))
-        for place, value in zip((found.lower, found.median, found.upper), quartiles, strict=True):
+        temperatures.step.append(step)
+        temperatures.first.append(float((best.temperature == 0).double().mean()))
+        temperatures.free.append(float(best.temperature.isinf().double().mean()))
+        for place, value in zip((temperatures.lower, temperatures.median, temperatures.upper), quartiles, strict=True):
             place.append(value)
-        found.info_nce.append(float(entropy_dual(psi, temperature).mean()))
-        found.value.append(float(best.value.mean()))
+        temperatures.info_nce.append(float(entropy_dual(psi, temperature).mean()))
+        temperatures.value.append(float(best.value.mean()))
 
     train_encoder(digits, temperature=temperature, steps=steps, batch=min(128, digits.items), seed=seed, watch=watch)
-    return found
+    return temperatures
 
 
 def queries(embeddings: Tensor, items: int) -> Tensor:
@@ -214,18 +218,20 @@ def _figure(example: Tensor, solutions: Solutions) -> Figure:
 
 def _training_figure(trained: list[Temperatures]) -> Figure:
     figure, axes = panels(2, len(trained), width=4.4, height=3.4)
-    for column, one in enumerate(trained):
+    for column, run in enumerate(trained):
         above, below = axes[column], axes[len(trained) + column]
-        low, middle, high = ([max(value, 1e-3) for value in part] for part in (one.lower, one.median, one.upper))
-        above.plot(one.step, middle, "o-", color=COLOURS[0], label="median τ*, quartiles")
-        band(above, one.step, low, high, COLOURS[0])
-        above.axhline(one.trained_at, color=COLOURS[1], linestyle="--", label="τ in training")
-        above.set(yscale="log", ylim=(0.8e-3, 1e1), title=f"Trained at τ = {one.trained_at}")
-        below.plot(one.step, one.info_nce, "s-", color=COLOURS[1], label="InfoNCE, g(τ in training)")
-        below.plot(one.step, one.value, "o-", color=COLOURS[0], label="(P1), each at its τ*")
+        low, middle, high = (
+            [max(value, 1e-3) for value in quartile] for quartile in (run.lower, run.median, run.upper)
+        )
+        above.plot(run.step, middle, "o-", color=COLOURS[0], label="median τ*, quartiles")
+        band(above, run.step, low, high, COLOURS[0])
+        above.axhline(run.trained_at, color=COLOURS[1], linestyle="--", label="τ in training")
+        above.set(yscale="log", ylim=(0.8e-3, 1e1), title=f"Trained at τ = {run.trained_at}")
+        below.plot(run.step, run.info_nce, "s-", color=COLOURS[1], label="InfoNCE, g(τ in training)")
+        below.plot(run.step, run.value, "o-", color=COLOURS[0], label="(P1), each at its τ*")
         below.set(xlabel="step", ylim=(0, None))
         share = below.twinx()
-        share.plot(one.step, one.first, "^:", color=COLOURS[2], label="share with τ* = 0")
+        share.plot(run.step, run.first, "^:", color=COLOURS[2], label="share with τ* = 0")
         share.set_ylim(0, 1.02)
         share.grid(visible=False)
         share.spines["right"].set_visible(True)

@@ -97,8 +97,8 @@ class ViewGraph:
         gamma, vectors = linalg.eigh(gram, subset_by_index=[images - count, images - 1])
         gamma, vectors = np.clip(gamma[::-1], 0, 1), vectors[:, ::-1]
         of_views = half.T @ vectors / np.sqrt(np.maximum(gamma, np.finfo(np.float64).tiny))
-        parts = (1 - gamma, of_views, vectors, self.weights)
-        return GraphSpectrum(*(torch.from_numpy(np.ascontiguousarray(part)) for part in parts))
+        arrays = (1 - gamma, of_views, vectors, self.weights)
+        return GraphSpectrum(*(torch.from_numpy(np.ascontiguousarray(array)) for array in arrays))
 
 
 def population_loss(functions: Tensor, graph: ViewGraph) -> float:

@@ -128,9 +128,9 @@ def kernel_info_nce(
         raise SettingError(f"form must be kernel-sum or loss-sum; got {form!r}")
     rows, _ = prepare_views(views, normalize=normalize, check_values=check_values, group=group)
     total = torch.zeros((), dtype=rows[0].dtype, device=rows[0].device)
-    for weight, part, columns in summands(kernel, rows[0].shape[1]):
+    for weight, summand, columns in summands(kernel, rows[0].shape[1]):
         is_whole = columns == slice(None)
-        coupling = Coupling(part, normalize=normalize and is_whole, check_values=False)
+        coupling = Coupling(summand, normalize=normalize and is_whole, check_values=False)
         total = total + weight * couple_views(coupling, [row[:, columns] for row in rows], group)
     return total
 

@@ -75,7 +75,7 @@ class DeepClusterV2Method(Method):
 
     def _assign(self, head: int, rows: Tensor, epoch: int) -> Tensor:
         """Clusters of this process's share of the bank; the centroids overwrite the head's prototypes."""
-        found = spherical_kmeans(
+        clusters = spherical_kmeans(
             rows,
             self.settings.prototypes[head],
             iterations=self.settings.iterations,
@@ -83,8 +83,8 @@ class DeepClusterV2Method(Method):
             seed=self.context.seed + 1000 * epoch + head,
             group=self.context.group,
         )
-        self.prototypes.set_(head, found.centroids)
-        return found.assignment
+        self.prototypes.set_(head, clusters.centroids)
+        return clusters.assignment
 
     def step(self, batch: ViewedBatch) -> StepOutput:
         self.prototypes.normalize_()

@@ -47,9 +47,9 @@ class SmallAlexNet(Encoder):
         self.fc6 = _dense(incoming * side**2, hidden, norm)
         self.fc7 = _dense(hidden, hidden, norm)
         self.fc8 = nn.Linear(hidden, output_width)
-        for part in self.modules():
-            if isinstance(part, (nn.Conv2d, nn.Linear)):
-                nn.init.normal_(part.weight, std=START_DEVIATION)
+        for layer in self.modules():
+            if isinstance(layer, (nn.Conv2d, nn.Linear)):
+                nn.init.normal_(layer.weight, std=START_DEVIATION)
         nn.init.zeros_(self.fc8.bias)
 
     def steps(self) -> list[Step]:

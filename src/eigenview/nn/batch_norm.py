@@ -159,7 +159,7 @@ def _gradient_at_fixed_statistics(
     if rows.numel() == 0:  # torch's kernel divides by the number of rows, and the process dies of it
         return torch.zeros_like(rows), torch.zeros_like(scale), torch.zeros_like(scale)
     layout = torch.channels_last if _is_channels_last(rows) else torch.contiguous_format
-    found: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
+    gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
         gradient.contiguous(memory_format=layout),
         rows,
         scale,
@@ -171,7 +171,7 @@ def _gradient_at_fixed_statistics(
         eps,
         [True, True, True],
     )
-    return found
+    return gradients
 
 
 def _is_channels_last(rows: Tensor) -> bool:
@@ -213,9 +213,9 @@ class SplitBatchNorm(_BatchNorm):
         share = self._share()
         means = None if self.running_mean is None else self.running_mean.repeat(self.splits, 1)
         spreads = None if self.running_var is None else self.running_var.repeat(self.splits, 1)
-        parts = [
+        normalised = [
             batch_norm(
-                part,
+                rows,
                 None if means is None else means[number],
                 None if spreads is None else spreads[number],
                 self.weight,
@@ -224,13 +224,13 @@ class SplitBatchNorm(_BatchNorm):
                 momentum=share,
                 eps=self.eps,
             )
-            for number, part in enumerate(input.chunk(self.splits))
+            for number, rows in enumerate(input.chunk(self.splits))
         ]
         if self.running_mean is not None and means is not None:
             self.running_mean.copy_(means.mean(dim=0))
         if self.running_var is not None and spreads is not None:
             self.running_var.copy_(spreads.mean(dim=0))
-        return torch.cat(parts)
+        return torch.cat(normalised)
 
     def _share(self) -> float:
         """How far the running statistics move, after counting this batch."""

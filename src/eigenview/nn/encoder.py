@@ -48,14 +48,14 @@ class Encoder(nn.Module, ABC):
         check_layers(layers, self.layer_names)
         self._check(images)
         wanted = {self.aliases.get(name, name) for name in layers}
-        found: dict[str, Tensor] = {}
+        features: dict[str, Tensor] = {}
         for name, step in self.steps():
             images = step(images)
             if name in wanted:
-                found[name] = images
-            if len(found) == len(wanted):
+                features[name] = images
+            if len(features) == len(wanted):
                 break
-        return {name: found[self.aliases.get(name, name)] for name in layers}
+        return {name: features[self.aliases.get(name, name)] for name in layers}
 
     def _check(self, images: Tensor) -> None:
         if images.ndim != 4 or images.shape[1] != self.channels or not images.is_floating_point():
@@ -90,9 +90,9 @@ def scaled_width(base: int, width: float, *, multiple: int = 8) -> int:
 @torch.no_grad()
 def start_convolutions(module: nn.Module) -> None:
     """He et al.'s start: convolutions N(0, 2/fan_out), normalisation the identity."""
-    for part in module.modules():
-        if isinstance(part, nn.Conv2d):
-            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
-        elif isinstance(part, (nn.modules.batchnorm._BatchNorm, nn.GroupNorm)) and part.affine:
-            nn.init.ones_(part.weight)
-            nn.init.zeros_(part.bias)
+    for layer in module.modules():
+        if isinstance(layer, nn.Conv2d):
+            nn.init.kaiming_normal_(layer.weight, mode="fan_out", nonlinearity="relu")
+        elif isinstance(layer, (nn.modules.batchnorm._BatchNorm, nn.GroupNorm)) and layer.affine:
+            nn.init.ones_(layer.weight)
+            nn.init.zeros_(layer.bias)

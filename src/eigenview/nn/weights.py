@@ -30,10 +30,10 @@ class LoadReport:
     unexpected: tuple[str, ...]  # under the prefix in the file, not in the module: left out
 
     def __str__(self) -> str:
-        parts = [f"{self.loaded} tensors loaded" + (f" from {self.prefix}*" if self.prefix else "")]
-        parts += [f"{len(self.missing)} missing ({_some(self.missing)})"] if self.missing else []
-        parts += [f"{len(self.unexpected)} left out ({_some(self.unexpected)})"] if self.unexpected else []
-        return ", ".join(parts)
+        sentences = [f"{self.loaded} tensors loaded" + (f" from {self.prefix}*" if self.prefix else "")]
+        sentences += [f"{len(self.missing)} missing ({_some(self.missing)})"] if self.missing else []
+        sentences += [f"{len(self.unexpected)} left out ({_some(self.unexpected)})"] if self.unexpected else []
+        return ", ".join(sentences)
 
 
 def load_weights(

@@ -38,26 +38,26 @@ class WrappedEncoder(Encoder):
     def features(self, images: Tensor, layers: Sequence[str] = (POOLED,)) -> dict[str, Tensor]:
         """Features by submodule name, read as the module runs; the last call counts if one runs several times."""
         check_layers(layers, self.layer_names)
-        found: dict[str, Tensor] = {}
+        features: dict[str, Tensor] = {}
 
         def keep(name: str) -> object:
             def hook(_module: nn.Module, _inputs: object, output: object) -> None:
                 if not isinstance(output, Tensor):
                     raise ShapeError(f"layer {name!r} returns a {type(output).__name__}, not a tensor; pick another")
-                found[name] = output.clone()  # a later layer may work in place
+                features[name] = output.clone()  # a later layer may work in place
 
             return self.module.get_submodule(name).register_forward_hook(hook)
 
         hooks = [keep(name) for name in layers if name != POOLED]
         try:
-            found[POOLED] = self(images)
+            features[POOLED] = self(images)
         finally:
             for hook in hooks:
                 hook.remove()  # type: ignore[attr-defined]
-        silent = [name for name in layers if name not in found]
+        silent = [name for name in layers if name not in features]
         if silent:
             raise SettingError(f"layer {', '.join(map(repr, silent))} did not run in this forward pass; pick another")
-        return {name: found[name] for name in layers}
+        return {name: features[name] for name in layers}
 
 
 def wrap(
@@ -71,10 +71,10 @@ def wrap(
     if isinstance(module, Encoder):
         return module
     size = TRIAL_SIZE if image_size is None else image_size
-    found = _trial_width(module, channels, size)
-    if feature_width is not None and feature_width != found:
-        raise SettingError(f"feature_width says {feature_width}, but the module gives features of width {found}")
-    return WrappedEncoder(module, found, channels=channels)
+    width = _trial_width(module, channels, size)
+    if feature_width is not None and feature_width != width:
+        raise SettingError(f"feature_width says {feature_width}, but the module gives features of width {width}")
+    return WrappedEncoder(module, width, channels=channels)
 
 
 def timm_encoder(name: str, *, channels: int = 3, image_size: int | None = None) -> Encoder:
@@ -146,7 +146,7 @@ def _default_size(model: nn.Module) -> int | None:
 
 
 def _trial_width(module: nn.Module, channels: int, size: int) -> int:
-    was_training = {part: part.training for part in module.modules()}
+    was_training = {layer: layer.training for layer in module.modules()}
     like = next((tensor for tensor in module.parameters() if tensor.is_floating_point()), torch.empty(0))
     module.eval()
     try:
@@ -158,8 +158,8 @@ def _trial_width(module: nn.Module, channels: int, size: int) -> int:
             "is image_size or channels wrong?"
         ) from error
     finally:
-        for part, mode in was_training.items():
-            part.training = mode
+        for layer, mode in was_training.items():
+            layer.training = mode
     return _pooled(output).shape[1]
 
 

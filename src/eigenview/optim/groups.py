@@ -57,9 +57,9 @@ def parameter_groups(
     _check(module, learning_rate, weight_decay, exclude, apart)
     in_norms = {
         id(parameter)
-        for part in module.modules()
-        if isinstance(part, NORMS)
-        for parameter in part.parameters(recurse=False)
+        for layer in module.modules()
+        if isinstance(layer, NORMS)
+        for parameter in layer.parameters(recurse=False)
     }
     members: dict[tuple[str, bool], list[nn.Parameter]] = {}
     for name, parameter in module.named_parameters():
@@ -102,5 +102,5 @@ def _check(
     names = [name for name, _ in module.named_parameters()]
     for prefix in (*(name for name in exclude if name not in ("bias", "norm")), *apart):
         if not any(_is_inside(name, prefix) for name in names):
-            parts = ", ".join(sorted({name.split(".", 1)[0] for name in names}))
-            raise SettingError(f"no parameter is called {prefix!r} or lies in it; this module has {parts}")
+            submodules = ", ".join(sorted({name.split(".", 1)[0] for name in names}))
+            raise SettingError(f"no parameter is called {prefix!r} or lies in it; this module has {submodules}")
