@@ -61,9 +61,11 @@ def kmeans_by_loops(rows: Tensor, start: Tensor, iterations: int, empty: str) ->
 @pytest.mark.parametrize("empty", ["keep", "farthest"])
 def test_equals_the_loop(iterations, empty):
     rows, start = 3 * normal(60, 5), normal(6, 5, seed=3)
-    start[4:] = start[:2]  # copies of earlier centroids: no row is nearer to them, so both are empty
+    rows[:, 0], start[:4, 0] = 6 + rows[:, 0].abs(), 1 + start[:4, 0].abs()
+    start[4:, 0] = -9  # on the other side of the sphere: no row is nearer to them, so both are empty
     found = spherical_kmeans(rows, 6, iterations=iterations, start=start, empty=empty)
     centroids, labels, score = kmeans_by_loops(rows, start, iterations, empty)
+    assert (set(labels) <= {0, 1, 2, 3}) == (iterations == 0 or empty == "keep")
     torch.testing.assert_close(found.centroids, centroids, rtol=0, atol=1e-12)
     assert found.assignment.tolist() == labels
     assert found.counts.tolist() == np.bincount(labels, minlength=6).tolist()
