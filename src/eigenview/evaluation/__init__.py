@@ -10,7 +10,7 @@ from eigenview.evaluation.clustering import (
     contingency,
     normalised_mutual_information,
 )
-from eigenview.evaluation.comparison import Compared, compare, compare_runs, comparison_table, table
+from eigenview.evaluation.comparison import Compared, compare, compare_runs, comparison_table, table, titles
 from eigenview.evaluation.dense import DepthDecoder, DepthProtocol, DepthResult, depth_scores, predict_depth
 from eigenview.evaluation.evaluating import PROTOCOLS, Protocol, evaluate
 from eigenview.evaluation.features import Features, extract
@@ -97,6 +97,7 @@ __all__ = [
     "split_by_class",
     "subjects_of",
     "table",
+    "titles",
     "train_probe",
     "view_probe_scores",
 ]

@@ -100,15 +100,10 @@ def compare_runs(
     for score in scores:
         if protocols is None or score.name.startswith(tuple(protocols)):
             rows.setdefault((score.protocol_hash, score.data_hash), {}).setdefault(score.subject, score)
-    found: dict[str, list[Compared]] = {}
-    for (_, data), row in rows.items():
-        ordered = sorted(row.values(), key=lambda score: _place(score.subject))
-        if len(ordered) > 1:
-            label = title(ordered[0])
-            found[label if label not in found else f"{label} on {data}"] = compare(*ordered)
-    if not found:
+    shared = [sorted(row.values(), key=lambda score: _place(score.subject)) for row in rows.values() if len(row) > 1]
+    if not shared:
         raise DataError("no measurement is shared by two of these; evaluate the runs by one protocol on one data set")
-    return found
+    return dict(zip(titles([row[0] for row in shared]), (compare(*row) for row in shared), strict=True))
 
 
 def _own(folder: Path) -> list[Score]:
@@ -144,16 +139,31 @@ def table(scores: Sequence[Score]) -> str:
     rows = list(dict.fromkeys((score.protocol_hash, score.data_hash) for score in scores))
     cells = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
     lines = [f"| protocol | {' | '.join(subjects)} |", f"|---|{'---|' * len(subjects)}"]
-    for row in rows:
-        found = [cells.get((*row, subject)) for subject in subjects]
-        first = next(score for score in found if score is not None)
-        lines.append(f"| {title(first)} | {' | '.join('–' if one is None else _cell(one) for one in found)} |")
+    filled = [[cells.get((*row, subject)) for subject in subjects] for row in rows]
+    labels = titles([next(score for score in row if score is not None) for row in filled])
+    for label, row in zip(labels, filled, strict=True):
+        lines.append(f"| {label} | {' | '.join('–' if score is None else _cell(score) for score in row)} |")
     return "\n".join(lines)
 
 
 def _place(subject: str) -> int:
     """Where a subject stands in a row: runs first, in the order given (sorting is stable), then the baselines."""
     return BASELINES.index(subject) if subject in BASELINES else -1
+
+
+def titles(scores: Sequence[Score]) -> list[str]:
+    """What the rows of a table are called, one a score, no two the same.
+
+    The data set is named where there are several; where that does not tell two rows apart, their hashes do.
+    """
+    has_several = len({score.data_name for score in scores}) > 1
+    labels = [
+        f"{score.data_name}: {title(score)}" if has_several and score.data_name else title(score) for score in scores
+    ]
+    return [
+        label if labels.count(label) == 1 else f"{label} [{score.protocol_hash[:4]}, {score.data_hash[:4]}]"
+        for label, score in zip(labels, scores, strict=True)
+    ]
 
 
 def title(score: Score) -> str:

@@ -39,7 +39,7 @@ def view_probe_scores(
     result = train_probe(given, rows, multipliers=multipliers, seed=how.seed, shows_progress=how.is_shown)
     yield mean_score(
         result.classifier.predict(after[layer]) == after.labelled,
-        name=f"probe {protocol}",
+        name=f"view probe {protocol}",
         metric="accuracy",
         protocol=_described(given, layer, multipliers),
         data=task.identity(rows.labels, after.labelled),
