@@ -63,7 +63,7 @@ def label_stored_sample(run: TrainedRun, tasks: Sequence[Task]) -> bool:
         return False
     known: dict[str, list[tuple[str, int]]] = {}
     for source in (part for task in tasks for part in (task.train, task.test)):
-        for index, label in enumerate(np.asarray(source.labels).tolist()):
+        for index, label in enumerate([] if source.labels is None else source.labels.tolist()):
             path = source.path(index)
             name = path.as_posix() if path is not None else source.image(index).name
             known.setdefault(name.rpartition("/")[2], []).append((name, label))
