@@ -18,6 +18,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # small tensors: threads would on
 import pytest
 import torch
 
+from tests.made_runs import MadeRuns
+
 torch.set_num_threads(1)
 
 LONGEST = 600  # seconds of a test that is not slow: it has hung
@@ -71,3 +73,8 @@ def time_limit(item: pytest.Item) -> Iterator[None]:
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture(scope="session")
+def made_runs(tmp_path_factory: pytest.TempPathFactory) -> MadeRuns:
+    return MadeRuns(tmp_path_factory.mktemp("made"))

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from eigenview import GaussianKernel, LaplacianKernel, info_nce, kernel_info_nce, sinkhorn
-from eigenview.training import Run, read_config, train
+from eigenview.runs import read_config
+from eigenview.training import train
 from tests.training.runs import settings
 
 pytestmark = [
@@ -39,8 +40,9 @@ def test_sinkhorn_on_the_device_equals_the_one_on_the_cpu():
 @pytest.mark.parametrize("method", ["simclr", "moco", "swav", "deepcluster-v2"])
 def test_a_run_trains_and_resumes_on_the_device(method, precision, tmp_path):
     given = settings(method, tmp_path, precision=precision, compile=False)
-    train(read_config(given))
+    train(read_config(given), looks_back=False)
     run = train(read_config({**given, "steps": 5}), resume=True)
-    losses = [line["loss"] for line in Run(run.folder).metrics() if "loss" in line]
+    losses = [line["loss"] for line in run.metrics.lines if "loss" in line]
     assert len(losses) == 5
     assert all(torch.tensor(losses).isfinite())
+    assert run.diagnosis() is not None

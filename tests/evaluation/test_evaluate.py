@@ -1,34 +1,32 @@
-"""Everything at once: protocols by name, baselines, a run's folder; and no way for test labels to leak."""
+"""Everything at once: protocols by name, on one subject; and no way for test labels to leak."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
 import torch
-from eigenview.evaluation.evaluate import Split
-from safetensors.torch import save_file
 from sklearn.datasets import load_digits
 
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import (
-    EVALUATIONS,
+    PROBES,
+    PROTOCOLS,
+    Measuring,
     RawPixels,
+    Split,
+    Subject,
+    Task,
     compare,
     evaluate,
-    extract,
     few_label_accuracy,
     knn_predict,
-    load_scores,
-    open_run,
-    save_score,
+    protocol_scores,
     select_logistic,
-    untrained_like,
+    view_probe_scores,
 )
-from eigenview.evaluation import evaluate as evaluate_module
 from eigenview.nn import build_encoder
+from eigenview.runs import Score, ScoreFolder, fresh_copy
 from eigenview.views import CentreView
 
 VIEW = CentreView(8, 8, (0.3,), (0.35,))
@@ -41,10 +39,16 @@ def digits(part: slice, labels=None) -> ArraySource:
 
 
 TRAIN, TEST = digits(slice(0, 700)), digits(slice(700, 1000))
+PIXELS = Subject("raw pixels", RawPixels(8, channels=1), VIEW)
+
+
+def scores_of(subject=PIXELS, train=TRAIN, test=TEST, **options) -> list[Score]:
+    return list(evaluate(subject, Task(train, test, "digits"), **options))
 
 
 def test_every_protocol_scores_raw_digits_far_above_chance():
-    scores = evaluate(RawPixels(8, channels=1), TRAIN, TEST, view=VIEW, protocols=[*EVALUATIONS, "simclr-cifar"])
+    on_features = [name for name, protocol in PROTOCOLS.items() if protocol.on_features and "probe" not in name]
+    scores = scores_of(protocols=[*on_features, "probe-simclr-cifar"])
     assert {score.name for score in scores} >= {
         "knn k=1",
         "knn k=200",
@@ -54,28 +58,45 @@ def test_every_protocol_scores_raw_digits_far_above_chance():
         "10 labels a class",
         "1-NN, 5 labels a class",
         "kmeans",
-        "spectral",
+        "spectral clustering",
         "retrieval",
         "probe simclr-cifar",
     }
     for score in scores:
         assert score.interval[0] <= score.value <= score.interval[1]
         assert score.value > 0.3
+        assert score.data_name == "digits"
     assert next(score for score in scores if score.name == "linear").value > 0.9
 
 
 def test_scores_of_two_encoders_are_compared_on_the_same_items(tmp_path):
     torch.manual_seed(0)
     encoder = build_encoder("small", channels=1, width=0.25)
-    scores = [
-        evaluate(one, TRAIN, TEST, view=VIEW, protocols=["knn"], subject=name)[0]
-        for name, one in {"raw pixels": RawPixels(8, channels=1), "untrained": encoder}.items()
-    ]
-    for score in scores:
-        save_score(score, tmp_path)
-    found = compare(*sorted(load_scores(tmp_path), key=lambda score: score.subject))
-    assert found[1].difference < 0
-    assert found[1].p_value < 1e-6
+    folder = ScoreFolder(tmp_path)
+    for subject in (PIXELS, Subject("untrained", encoder, VIEW)):
+        folder.save(scores_of(subject, protocols=["knn"])[0])
+    compared = compare(*sorted(folder.load(), key=lambda score: score.subject))
+    assert compared[1].difference < 0
+    assert compared[1].p_value < 1e-6
+
+
+def test_scores_come_one_by_one_as_they_are_known():
+    made = evaluate(PIXELS, Task(TRAIN, TEST), protocols=["knn", "linear"])
+    assert next(made).name == "knn k=1"
+    with pytest.raises(SettingError, match="did you mean linear"):
+        next(evaluate(PIXELS, Task(TRAIN, TEST), protocols=["knn", "linaer"]))  # before anything is computed
+
+
+def test_no_two_protocols_share_a_name():
+    assert len(PROTOCOLS) == len(protocol_scores.FEATURE_PROTOCOLS) + len(PROBES) + len(["finetune", "depth"])
+    assert len(protocol_scores.FEATURE_PROTOCOLS) == 6 + len(PROBES)
+    encoder = Subject("untrained", build_encoder("small", channels=1, width=0.25), VIEW)
+    few, fewer = digits(slice(0, 120)), digits(slice(120, 160))
+    named = ["kmeans", "spectral-clustering", "probe-spectral"]
+    names = {name: {score.name for score in scores_of(encoder, few, fewer, protocols=[name])} for name in named}
+    views = view_probe_scores(encoder, Task(few, fewer), Measuring(), protocol="spectral", epochs=1)
+    names["view-probe-spectral"] = {score.name for score in views}
+    assert names == {name: {name.replace("-", " ")} for name in names}
 
 
 def test_test_labels_cannot_influence_anything_that_is_fitted(monkeypatch):
@@ -94,66 +115,35 @@ def test_test_labels_cannot_influence_anything_that_is_fitted(monkeypatch):
             made.update({f"knn {k}": predicted for k, predicted in found.items()})
             return found
 
-        monkeypatch.setitem(evaluate_globals(), "select_logistic", selecting)
-        monkeypatch.setitem(evaluate_globals(), "knn_predict", voting)
-        evaluate(RawPixels(8, channels=1), TRAIN, digits(slice(700, 1000), labels), view=VIEW)
+        monkeypatch.setattr(protocol_scores, "select_logistic", selecting)
+        monkeypatch.setattr(protocol_scores, "knn_predict", voting)
+        scores_of(test=digits(slice(700, 1000), labels))
         seen.append(made)
     assert seen[0].keys() == seen[1].keys() >= {"weight", "folds", "knn 1"}
     assert all(torch.equal(seen[0][name], seen[1][name]) for name in seen[0])
 
 
-def evaluate_globals() -> dict[str, object]:
-    return evaluate_module.__globals__
-
-
 def test_a_fresh_copy_has_the_same_shape_and_other_weights():
     encoder = build_encoder("small", channels=1, width=0.25)
     before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-    fresh = untrained_like(encoder, seed=1)
+    fresh = fresh_copy(encoder, seed=1)
     assert fresh.state_dict().keys() == before.keys()
     assert not torch.equal(fresh.conv1[0].weight, before["conv1.0.weight"])
     assert all(torch.equal(before[name], tensor) for name, tensor in encoder.state_dict().items())
-    assert torch.equal(fresh.conv1[0].weight, untrained_like(encoder, seed=1).conv1[0].weight)
+    assert torch.equal(fresh.conv1[0].weight, fresh_copy(encoder, seed=1).conv1[0].weight)
 
 
-def run_folder(folder):
-    torch.manual_seed(3)
-    encoder = build_encoder("small", channels=1, width=0.25)
-    place = folder / "checkpoints" / "last"
-    place.mkdir(parents=True)
-    stored = {f"encoder.{name}": tensor for name, tensor in encoder.state_dict().items()}
-    save_file({**stored, "head.weight": torch.ones(2, 2)}, place / "weights.safetensors")
-    config = {
-        "encoder": {"name": "small", "width": 0.25, "stem": "auto", "normalization": "batch", "weights": None},
-        "views": {"preset": "auto", "size": None, "crops": None},
-    }
-    (folder / "config.json").write_text(json.dumps(config))
-    return encoder
-
-
-def test_a_run_is_read_from_its_files_alone(tmp_path):
-    encoder = run_folder(tmp_path)
-    run = open_run(tmp_path, TRAIN)
-    assert run.view == VIEW
-    assert torch.equal(extract(run.encoder, TEST, view=run.view)["pooled"], extract(encoder, TEST, view=VIEW)["pooled"])
-    assert not torch.equal(run.untrained(seed=0).conv1[0].weight, encoder.conv1[0].weight)
-    assert torch.equal(run.untrained(seed=3).conv1[0].weight, encoder.conv1[0].weight)
-
-
-def test_bad_input_is_refused_with_its_reason(tmp_path):
-    pixels = RawPixels(8, channels=1)
+def test_bad_input_is_refused_with_its_reason():
     with pytest.raises(SettingError, match="did you mean linear"):
-        evaluate(pixels, TRAIN, TEST, view=VIEW, protocols=["linaer"])
+        scores_of(protocols=["linaer"])
     with pytest.raises(DataError, match="these images have no labels"):
-        evaluate(pixels, TRAIN, ArraySource(np.zeros((9, 8, 8), np.uint8)), view=VIEW)
+        scores_of(test=ArraySource(np.zeros((9, 8, 8), np.uint8)))
     with pytest.raises(DataError, match="training labels hold one class only, 0"):
-        evaluate(pixels, digits(slice(0, 9), np.zeros(9)), TEST, view=VIEW)
+        scores_of(train=digits(slice(0, 9), np.zeros(9)))
     with pytest.raises(DataError, match="class 10 of the test labels never occur in training"):
-        evaluate(pixels, TRAIN, digits(slice(700, 1000), TEST.labels + 1), view=VIEW)
+        scores_of(test=digits(slice(700, 1000), TEST.labels + 1))
     with pytest.raises(DataError, match="3 of 300 test labels are -1, which means unlabelled"):
-        evaluate(pixels, TRAIN, digits(slice(700, 1000), np.where(np.arange(300) < 3, -1, TEST.labels)), view=VIEW)
-    with pytest.raises(DataError, match="is it a run directory"):
-        open_run(tmp_path, TRAIN)
+        scores_of(test=digits(slice(700, 1000), np.where(np.arange(300) < 3, -1, TEST.labels)))
 
 
 def test_standardised_columns_have_the_training_parts_statistics_and_constant_ones_vanish():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from eigenview.data import ArraySource, FolderSource
@@ -88,7 +91,7 @@ def test_a_cache_answers_without_the_encoder(tmp_path, monkeypatch):
     model, source = encoder(), pictures()
     first = extract(model, source, view=VIEW, cache=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
-    monkeypatch.setattr(features, "_compute", lambda *arguments: pytest.fail("computed again"))
+    monkeypatch.setattr(features, "encode_source", lambda *given, **options: pytest.fail("computed again"))
     second = extract(model, source, view=VIEW, cache=tmp_path)
     assert torch.equal(first["pooled"], second["pooled"])
     assert first.key == second.key
@@ -135,14 +138,48 @@ def test_relabelled_images_keep_their_features_and_get_their_new_labels(tmp_path
     assert torch.equal(found.labels, torch.arange(40) % 2)
 
 
-def test_a_damaged_cache_file_is_computed_anew(tmp_path):
+def cut_short(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:50])
+
+
+def with_a_flipped_bit(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[-100] ^= 1
+    file.write_bytes(bytes(content))
+
+
+def with_reversed_rows(file: Path) -> None:
+    stored = load_file(file)
+    with safe_open(file, framework="pt") as opened:
+        notes = opened.metadata()
+    save_file({**stored, "pooled": stored["pooled"].flip(0).contiguous()}, file, metadata=notes)
+
+
+def with_an_index_out_of_range(file: Path) -> None:
+    stored = load_file(file)
+    stored["index"][-1] = 40
+    save_file(stored, file, metadata={features.DIGEST: features._digest(stored)})  # a checksum that fits does not help
+
+
+def without_a_checksum(file: Path) -> None:
+    save_file(load_file(file), file)
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [cut_short, with_a_flipped_bit, with_reversed_rows, with_an_index_out_of_range, without_a_checksum],
+)
+def test_a_damaged_cache_file_is_computed_anew_never_believed(tmp_path, damaged):
     model, source = encoder(), pictures()
     first = extract(model, source, view=VIEW, cache=tmp_path)
     file = next(tmp_path.iterdir())
-    file.write_bytes(file.read_bytes()[:50])
+    good = file.read_bytes()
+    damaged(file)
+    assert file.read_bytes() != good
     again = extract(model, source, view=VIEW, cache=tmp_path)
     assert torch.equal(first["pooled"], again["pooled"])
-    assert len(file.read_bytes()) > 50
+    assert torch.equal(first.index, again.index)
+    assert file.read_bytes() == good
 
 
 def test_photos_of_differing_sizes_are_cropped_and_unreadable_ones_left_out(tmp_path):

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from eigenview.evaluation.finetune import draw_share
 from sklearn.datasets import load_digits
 
 from eigenview.data import ArraySource, PixelImage, SourceInfo
@@ -17,7 +16,10 @@ from eigenview.evaluation import (
     FINETUNES,
     DepthProtocol,
     FinetuneProtocol,
+    Measuring,
     RawPixels,
+    Subject,
+    Task,
     choose_encoder,
     compare,
     depth_scores,
@@ -26,8 +28,8 @@ from eigenview.evaluation import (
     finetune_scores,
     predict_depth,
     table,
-    transfer,
 )
+from eigenview.evaluation.finetuning import draw_share
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
 from tests.processes import run_processes
@@ -49,35 +51,29 @@ def encoder(channels: int = 1):
 def test_finetuning_learns_and_leaves_the_given_encoder_alone():
     model = encoder()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    train, test = digits(slice(0, 600)), digits(slice(600, 900))
+    task = Task(digits(slice(0, 600)), digits(slice(600, 900)))
     mild = replace(QUICK, views=replace(QUICK.views, scale=(0.7, 1.0)))
-    right = finetune(model, train, test, view=VIEW, protocol=mild)
+    right = finetune(model, task, view=VIEW, protocol=mild)
     assert right.shape == (300,)
     assert right.mean() > 0.6
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
-    assert torch.equal(right, finetune(model, train, test, view=VIEW, protocol=mild))
+    assert torch.equal(right, finetune(model, task, view=VIEW, protocol=mild))
 
 
 def test_frozen_finetuned_and_from_scratch_share_images_and_data():
     short = replace(QUICK, epochs=1, milestones=())
-    scores = finetune_scores(
-        encoder(),
-        encoder(),
-        digits(slice(0, 300)),
-        digits(slice(300, 400)),
-        view=VIEW,
-        protocols={0.1: short},
-        scratch=short,
-    )
+    subject, task = Subject("run", encoder(), VIEW), Task(digits(slice(0, 300)), digits(slice(300, 400)))
+    made = finetune_scores(subject, task, Measuring(), protocols={0.1: short}, scratch=short, untrained=encoder())
+    scores = list(made)
     assert [score.name for score in scores] == ["frozen 10%", "finetuned 10%", "from scratch 10%"]
     assert len({score.data_hash for score in scores}) == 1
     assert scores[1].value == scores[2].value  # the same start here
 
 
 def finetuned_by_this_rank(rank, group):
-    train, test = digits(slice(0, 130)), digits(slice(130, 231))
+    task = Task(digits(slice(0, 130)), digits(slice(130, 231)))
     mild = replace(QUICK, epochs=3, milestones=(2,), batch_size=51)  # uneven shares, and a rest that is left out
-    return finetune(encoder(), train, test, view=VIEW, protocol=mild, group=group)
+    return finetune(encoder(), task, view=VIEW, protocol=mild, measuring=Measuring(group=group))
 
 
 def test_two_processes_finetune_as_one():
@@ -142,18 +138,30 @@ def test_depth_is_read_from_frozen_maps_far_better_than_its_mean():
 
 def test_depth_scores_are_stored_by_layer_beside_the_training_mean():
     sources, view = (Slopes(60, 0), Slopes(20, 1)), CentreView(16, 16, (0.5,) * 3, (0.5,) * 3)
-    short = replace(DEPTH, epochs=2)
-    scores = depth_scores(encoder(3), *sources, view=view, layers=("conv1", "conv2"), protocol=short)
+    short, how = replace(DEPTH, epochs=2), Measuring()
+    subject, other, task = Subject("run", encoder(3), view), Subject("other", encoder(3), view), Task(*sources)
+    scores = list(depth_scores(subject, task, how, layers=("conv1", "conv2"), protocol=short))
     assert [score.name for score in scores] == ["depth conv1", "depth conv2", "depth mean"]
     direct = predict_depth(encoder(3), *sources, protocol=replace(short, mean=view.mean, std=view.std))
     assert scores[1].value == pytest.approx(float(direct.errors.mean()), rel=1e-5)
     assert scores[2].value == pytest.approx(float(direct.mean_errors.mean()), rel=1e-5)
     assert not any(score.higher_is_better for score in scores)
-    other = depth_scores(encoder(3), *sources, view=view, layers=("conv2",), protocol=short, subject="other")
-    assert compare(scores[1], other[0])[1].p_value == 1
-    deeper = depth_scores(encoder(3), Slopes(60, 2), sources[1], view=view, layers=("conv2",), protocol=short)
+    again = next(depth_scores(other, task, how, layers=("conv2",), protocol=short))
+    assert compare(scores[1], again)[1].p_value == 1
+    deeper = next(depth_scores(subject, Task(Slopes(60, 2), sources[1]), how, layers=("conv2",), protocol=short))
     with pytest.raises(SettingError, match="different data"):
-        compare(scores[1], deeper[0])
+        compare(scores[1], deeper)
+
+
+def test_the_deepest_two_layers_with_positions_are_measured_unless_others_are_named():
+    view, short = CentreView(16, 16, (0.5,) * 3, (0.5,) * 3), replace(DEPTH, epochs=1)
+    subject = Subject("run", encoder(3), view)
+    names = [layer for layer in subject.encoder.layer_names if layer != "pooled"][-2:]
+    made = depth_scores(subject, Task(Slopes(20, 0), Slopes(8, 1), "slopes"), Measuring(), protocol=short)
+    assert [(score.name, score.data_name) for score in made] == [
+        *((f"depth {name}", "slopes") for name in names),
+        ("depth mean", "slopes"),
+    ]
 
 
 def test_depth_refuses_what_it_cannot_use():
@@ -175,22 +183,30 @@ def test_the_encoder_that_separates_the_classes_is_chosen():
 
 
 def test_one_table_holds_several_sets_and_subjects():
-    train, test = digits(slice(0, 250)), digits(slice(250, 350))
-    pixels = RawPixels(8, channels=1)
-    scores = transfer(
-        pixels, {"one": (train, test), "two": (test, train)}, view=VIEW, protocols=["knn"], subject="raw pixels"
-    )
-    assert {score.name.split(":")[0] for score in scores} == {"one", "two"}
-    more = evaluate(encoder(), train, test, view=VIEW, protocols=["knn"], subject="untrained")
+    parts = digits(slice(0, 250)), digits(slice(250, 350))
+    tasks = Task(*parts, "one"), Task(*reversed(parts), "two")
+    pixels = Subject("raw pixels", RawPixels(8, channels=1), VIEW)
+    scores = [score for task in tasks for score in evaluate(pixels, task, protocols=["knn"])]
+    assert {score.data_name for score in scores} == {"one", "two"}
+    more = evaluate(Subject("untrained", encoder(), VIEW), tasks[0], protocols=["knn"])
     lines = table([*scores, *more]).splitlines()
     assert lines[0] == "| protocol | untrained | raw pixels |"
-    assert any(line.startswith("| one: knn k=1, accuracy (pooled) | – | 0.9") for line in lines)
+    assert len(set(lines)) == 2 + 4 + 3  # k = 200 is too large for the smaller of the two banks
+    first, second = (next(line for line in lines if line.startswith(f"| {name}: knn k=1, ")) for name in ("one", "two"))
+    assert first.startswith("| one: knn k=1, accuracy (pooled) | 0.")
+    assert second.startswith("| two: knn k=1, accuracy (pooled) | – | 0.")
+
+
+def test_a_table_of_one_set_does_not_repeat_its_name():
+    task = Task(digits(slice(0, 250)), digits(slice(250, 350)), "one")
+    lines = table(list(evaluate(Subject("run", encoder(), VIEW), task, protocols=["knn"]))).splitlines()
+    assert lines[2].startswith("| knn k=1, accuracy (pooled) | 0.")
 
 
 def test_finetuning_refuses_unlabelled_images_and_new_classes():
     bare = ArraySource(np.zeros((6, 8, 8), np.uint8))
     with pytest.raises(DataError, match="the test images have no labels"):
-        finetune(encoder(), digits(slice(0, 50)), bare, view=VIEW)
+        finetune(encoder(), Task(digits(slice(0, 50)), bare), view=VIEW)
     two = ArraySource(np.zeros((6, 8, 8), np.uint8), labels=[0, 1, 0, 1, 0, 1])
     with pytest.raises(DataError, match="never occur in training"):
-        finetune(encoder(), two, digits(slice(0, 50)), view=VIEW)
+        finetune(encoder(), Task(two, digits(slice(0, 50))), view=VIEW)

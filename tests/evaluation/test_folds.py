@@ -13,11 +13,12 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import RawPixels, compare, fold_scores, read_folds
+from eigenview.evaluation import RawPixels, Subject, compare, fold_scores, read_folds
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
 
 VIEW = CentreView(8, 8, (0.0,), (1.0,))
+PIXELS = Subject("raw pixels", RawPixels(8, channels=1), VIEW)
 
 
 def digits() -> tuple[ArraySource, np.ndarray, np.ndarray]:
@@ -29,7 +30,7 @@ def digits() -> tuple[ArraySource, np.ndarray, np.ndarray]:
 def test_a_score_is_the_mean_over_folds_of_a_fit_to_each():
     source, images, labels = digits()
     folds = [torch.arange(start, start + 100) for start in (0, 100, 150)]  # they may overlap
-    scores = {score.name: score for score in fold_scores(RawPixels(8, channels=1), source, folds, view=VIEW)}
+    scores = {score.name: score for score in fold_scores(PIXELS, source, folds, name="digits")}
     values = []
     for fold in folds:
         kept = np.isin(np.arange(600), fold.numpy())
@@ -41,11 +42,11 @@ def test_a_score_is_the_mean_over_folds_of_a_fit_to_each():
     assert (found.value, *found.interval) == pytest.approx((np.mean(values), *expected))
     assert found.protocol["mean over"] == "3 folds"
     torch.manual_seed(0)
-    other = fold_scores(
-        build_encoder("small", channels=1, width=0.25), source, folds, view=VIEW, protocols=["knn"], subject="untrained"
-    )
-    paired = compare(found, other[0])[1]
-    assert paired.p_value == pytest.approx(stats.ttest_rel(other[0].items, found.items).pvalue)
+    untrained = Subject("untrained", build_encoder("small", channels=1, width=0.25), VIEW)
+    other = next(fold_scores(untrained, source, folds, protocols=["knn"]))
+    paired = compare(found, other)[1]  # what the data is called does not matter
+    assert (found.data_name, other.data_name) == ("digits", "")
+    assert paired.p_value == pytest.approx(stats.ttest_rel(other.items, found.items).pvalue)
 
 
 def test_folds_are_read_from_a_column_of_lists(tmp_path):
@@ -56,11 +57,12 @@ def test_folds_are_read_from_a_column_of_lists(tmp_path):
 
 def test_bad_folds_are_refused(tmp_path):
     source, _, _ = digits()
-    pixels = RawPixels(8, channels=1)
     with pytest.raises(SettingError, match="at least two of them; got 1"):
-        fold_scores(pixels, source, [torch.arange(100)], view=VIEW)
+        next(fold_scores(PIXELS, source, [torch.arange(100)]))
     with pytest.raises(DataError, match="fold 1 holds 600 of 600 items"):
-        fold_scores(pixels, source, [torch.arange(100), torch.arange(600)], view=VIEW, protocols=["knn"])
+        next(fold_scores(PIXELS, source, [torch.arange(100), torch.arange(600)], protocols=["knn"]))
+    with pytest.raises(SettingError, match="finetune runs the encoder itself; leave it out"):
+        next(fold_scores(PIXELS, source, [torch.arange(100), torch.arange(99)], protocols=["finetune"]))
     parquet.write_table(pa.table({"other": [1, 2]}), tmp_path / "t.parquet")
     with pytest.raises(DataError, match="cannot read the folds in column 'folds'"):
         read_folds(tmp_path / "t.parquet")

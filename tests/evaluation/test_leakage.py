@@ -15,21 +15,29 @@ from sklearn.datasets import load_digits
 
 from eigenview.data import ArraySource
 from eigenview.evaluation import (
+    PROTOCOLS,
     FinetuneProtocol,
+    Measuring,
+    Protocol,
     RawPixels,
+    Subject,
+    Task,
     evaluate,
+    evaluating,
     finetune,
     fold_scores,
     view_probe_scores,
 )
-from eigenview.evaluation import evaluate as evaluate_function
-from eigenview.evaluation.scores import Score
+from eigenview.evaluation import folds as folds_module
+from eigenview.evaluation.protocol_scores import FeatureProtocol
+from eigenview.names import Table
 from eigenview.nn import build_encoder
+from eigenview.runs import Score
 from eigenview.views import CentreView
 
 VIEW = CentreView(8, 8, (0.3,), (0.35,))
 CLASSES = 4
-PIXELS = RawPixels(8, channels=1)
+PIXELS = Subject("raw pixels", RawPixels(8, channels=1), VIEW)
 
 
 def digits(part: slice, label: int | None = None) -> ArraySource:
@@ -41,35 +49,33 @@ def digits(part: slice, label: int | None = None) -> ArraySource:
 TRAIN, TEST = slice(0, 300), slice(300, 420)
 
 
+def task(label: int) -> Task:
+    return Task(digits(TRAIN), digits(TEST, label))
+
+
+def instead_of(monkeypatch, name: str, protocol: FeatureProtocol) -> None:
+    """Another protocol under that name, for evaluation and folds."""
+    changed = Table("protocol", {**PROTOCOLS, name: Protocol(on_features=protocol)})
+    for module in (evaluating, folds_module):
+        monkeypatch.setattr(module, "PROTOCOLS", changed)
+
+
 def added_up(by_class: list[list[Score]]) -> dict[str, np.ndarray]:
     return {scores[0].name: np.sum([score.items for score in scores], axis=0) for scores in zip(*by_class, strict=True)}
 
 
-@pytest.mark.parametrize("protocol", ["knn", "linear", "few-label", "moco", "wang-isola", "simsiam"])
+@pytest.mark.parametrize("protocol", ["knn", "linear", "few-label", "probe-moco", "probe-wang-isola", "probe-simsiam"])
 def test_predictions_on_features_do_not_depend_on_test_labels(protocol):
-    by_class = [
-        evaluate(PIXELS, digits(TRAIN), digits(TEST, label), view=VIEW, protocols=[protocol])
-        for label in range(CLASSES)
-    ]
+    by_class = [list(evaluate(PIXELS, task(label), protocols=[protocol])) for label in range(CLASSES)]
     for name, total in added_up(by_class).items():
         assert np.allclose(total, 1, atol=1e-5), name
 
 
 def test_predictions_of_view_probes_do_not_depend_on_test_labels():
     torch.manual_seed(0)
-    encoder = build_encoder("small", channels=1, width=0.25)
-    by_class = [
-        view_probe_scores(
-            encoder,
-            digits(TRAIN),
-            digits(TEST, label),
-            view=VIEW,
-            protocols=["random-walk"],
-            epochs=2,
-            multipliers=(0.1, 1.0, 10.0),
-        )
-        for label in range(CLASSES)
-    ]
+    subject = Subject("untrained", build_encoder("small", channels=1, width=0.25), VIEW)
+    options = {"protocol": "random-walk", "epochs": 2, "multipliers": (0.1, 1.0, 10.0)}
+    by_class = [list(view_probe_scores(subject, task(label), Measuring(), **options)) for label in range(CLASSES)]
     assert all((total == 1).all() for total in added_up(by_class).values())
 
 
@@ -77,11 +83,8 @@ def test_predictions_after_finetuning_do_not_depend_on_test_labels():
     torch.manual_seed(0)
     encoder = build_encoder("small", channels=1, width=0.25)
     protocol = replace(FinetuneProtocol(), epochs=2, milestones=(1,), batch_size=50)
-    found = [
-        finetune(encoder, digits(TRAIN), digits(TEST, label), view=VIEW, protocol=protocol, share=0.5)
-        for label in range(CLASSES)
-    ]
-    assert (torch.stack(found).sum(dim=0) == 1).all()
+    right = [finetune(encoder, task(label), view=VIEW, protocol=protocol, share=0.5) for label in range(CLASSES)]
+    assert (torch.stack(right).sum(dim=0) == 1).all()
 
 
 def test_the_proof_finds_a_leak(monkeypatch):
@@ -92,20 +95,16 @@ def test_the_proof_finds_a_leak(monkeypatch):
         own = replace(split, train=both, train_labels=labels)
         return honest(own)
 
-    kinds = evaluate_function.__globals__["EVALUATIONS"]
-    honest = kinds["linear"]
-    monkeypatch.setitem(kinds, "linear", leaking)
-    by_class = [
-        evaluate(PIXELS, digits(TRAIN), digits(TEST, label), view=VIEW, protocols=["linear"])
-        for label in range(CLASSES)
-    ]
+    honest = PROTOCOLS["linear"].on_features
+    instead_of(monkeypatch, "linear", leaking)
+    by_class = [list(evaluate(PIXELS, task(label), protocols=["linear"])) for label in range(CLASSES)]
     assert not (added_up(by_class)["linear"] == 1).all()
 
 
 def test_clusters_are_found_without_labels():
-    for method in ("kmeans", "spectral"):
+    for method in ("kmeans", "spectral-clustering"):
         scores = [
-            evaluate(PIXELS, digits(TRAIN), relabelled, view=VIEW, protocols=[method])
+            list(evaluate(PIXELS, Task(digits(TRAIN), relabelled), protocols=[method]))
             for relabelled in (digits(TEST), ArraySource(digits(TEST).batch(np.arange(120)).numpy(), labels=turned()))
         ]
         for one, other in zip(*scores, strict=True):  # classes under other names: the same clusters score the same
@@ -121,8 +120,7 @@ def test_a_folds_own_test_items_never_train_it(monkeypatch):
     source = digits(TRAIN)
     folds = [torch.arange(0, 100), torch.arange(100, 200)]
     seen: list[list[torch.Tensor]] = []
-    honest = evaluate_function.__globals__["EVALUATIONS"]["knn"]
-    kinds = evaluate_function.__globals__["EVALUATIONS"]
+    honest = PROTOCOLS["knn"].on_features
     for change in (False, True):
         fitted: list[torch.Tensor] = []
 
@@ -133,9 +131,9 @@ def test_a_folds_own_test_items_never_train_it(monkeypatch):
         labels = np.asarray(source.labels).copy()
         if change:
             labels[200:] = (labels[200:] + 1) % CLASSES  # items that no fold trains on
-        monkeypatch.setitem(kinds, "knn", watching)
+        instead_of(monkeypatch, "knn", watching)
         changed = ArraySource(source.batch(np.arange(300)).numpy(), labels=labels)
-        fold_scores(PIXELS, changed, folds, view=VIEW, protocols=["knn"])
+        assert len(list(fold_scores(PIXELS, changed, folds, protocols=["knn"]))) > 1
         seen.append(fitted)
     assert len(seen[0]) == 4
     assert all(torch.equal(before, after) for before, after in zip(*seen, strict=True))

@@ -14,12 +14,14 @@ from torch.nn.functional import cross_entropy
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import (
-    PROTOCOLS,
+    PROBES,
     FeatureRows,
+    Measuring,
     ProbeProtocol,
+    Subject,
+    Task,
     ViewRows,
     extract,
-    find_protocol,
     train_probe,
     view_probe_scores,
 )
@@ -63,12 +65,12 @@ def test_a_head_learns_as_a_plain_loop_of_torch_sgd():
     assert torch.allclose(found.bias, head.bias, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", sorted(PROTOCOLS))
+@pytest.mark.parametrize("name", sorted(PROBES))
 def test_heads_trained_together_learn_as_if_alone(name):
     from eigenview.evaluation.probe import _trained
 
     rows, _, _ = digit_rows()
-    protocol = replace(PROTOCOLS[name], epochs=2, milestones=(1,) if PROTOCOLS[name].milestones else ())
+    protocol = replace(PROBES[name], epochs=2, milestones=(1,) if PROBES[name].milestones else ())
     together = _trained(protocol, rows, (0.1, 1.0, 3.0), 10, 0, False)
     for multiplier, head in zip((0.1, 1.0, 3.0), together, strict=True):
         alone = _trained(protocol, rows, (multiplier,), 10, 0, False)[0]
@@ -87,11 +89,11 @@ def test_views_change_from_epoch_to_epoch_and_the_encoder_does_not():
     torch.manual_seed(0)
     encoder = build_encoder("small", width=0.25).train()
     before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
-    rows = ViewRows(encoder, digit_source(), view=VIEW, protocol=find_protocol("moco"))
+    rows = ViewRows(encoder, digit_source(), view=VIEW, protocol=PROBES.find("moco"))
     first, again, second = (torch.cat([part for part, _ in rows.batches(epoch, 64, 0)]) for epoch in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.allclose(first.sort(dim=0).values, second.sort(dim=0).values)
-    protocol = replace(find_protocol("moco"), epochs=2, milestones=(1,), learning_rate=1.0)
+    protocol = replace(PROBES.find("moco"), epochs=2, milestones=(1,), learning_rate=1.0)
     found = train_probe(protocol, rows, multipliers=(0.1, 1.0))
     assert found.classifier.weight.shape == (10, encoder.feature_width)
     assert encoder.training
@@ -101,7 +103,7 @@ def test_views_change_from_epoch_to_epoch_and_the_encoder_does_not():
 def probed_by_this_rank(rank, group):
     torch.manual_seed(0)
     encoder = build_encoder("small", width=0.25)
-    protocol = replace(find_protocol("moco"), epochs=2, milestones=(1,), batch_size=23)  # a rest of 1 for 2 processes
+    protocol = replace(PROBES.find("moco"), epochs=2, milestones=(1,), batch_size=23)  # a rest of 1 for 2 processes
     rows = ViewRows(encoder, digit_source(), view=VIEW, protocol=protocol, group=group)
     found = train_probe(protocol, rows, multipliers=(0.01, 0.1), shows_progress=False)
     return found.classifier.weight, found.multiplier
@@ -117,13 +119,15 @@ def test_two_processes_train_a_probe_as_one():
 def test_a_view_probes_score_is_that_of_its_head_on_the_papers_test_view():
     torch.manual_seed(0)
     encoder, source = build_encoder("small", width=0.25), digit_source()
-    score = view_probe_scores(encoder, source, source, view=VIEW, protocols=["random-walk"], epochs=5)[0]
-    protocol = find_protocol("random-walk").shortened(5)
+    subject, task = Subject("run", encoder, VIEW), Task(source, source, "digits")
+    score = next(view_probe_scores(subject, task, Measuring(), protocol="random-walk", epochs=5))
+    protocol = PROBES.find("random-walk").shortened(5)
     assert (protocol.epochs, protocol.milestones) == (5, (3, 4))
     seen = CentreView(9, 8, VIEW.mean, VIEW.std)
     head = train_probe(protocol, ViewRows(encoder, source, view=VIEW, protocol=protocol)).classifier
     right = head.predict(extract(encoder, source, view=seen)["pooled"]) == torch.from_numpy(np.asarray(source.labels))
     assert score.items == tuple(right.double().tolist())
+    assert (score.name, score.data_name) == ("view probe random-walk", "digits")
     assert score.protocol["epochs"] == 5
     assert score.protocol["multipliers"] == [1.0]
 
@@ -131,7 +135,7 @@ def test_a_view_probes_score_is_that_of_its_head_on_the_papers_test_view():
 def test_every_paper_resizes_test_images_as_it_says():
     sizes = {"moco": 224, "spectral": 32, "swav": 224, "simsiam": 224, "random-walk": 32, "wang-isola": 64}
     resized = {
-        name: find_protocol(name).test_view(CentreView(size, size)).resize
+        name: PROBES.find(name).test_view(CentreView(size, size)).resize
         for name, size in {**sizes, "kernel-infonce": 32, "simclr-cifar": 32}.items()
     }
     assert resized == {
@@ -143,7 +147,7 @@ def test_every_paper_resizes_test_images_as_it_says():
 def test_bad_input_is_refused_with_its_reason():
     rows, _, _ = digit_rows()
     with pytest.raises(SettingError, match="did you mean moco"):
-        find_protocol("mocco")
+        PROBES.find("mocco")
     with pytest.raises(SettingError, match="multipliers of the learning rate must be positive"):
         train_probe(SHORT, rows, multipliers=())
     with pytest.raises(DataError, match="one class only"):

@@ -1,4 +1,4 @@
-"""Stored scores: honest intervals, fair comparisons, and few labels."""
+"""Scores: honest intervals, fair comparisons, and few labels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import compare, few_label_accuracy, load_scores, mean_score, over_repeats, save_score
+from eigenview.evaluation import compare, few_label_accuracy, mean_score, over_repeats
 from eigenview.evaluation.few_label import draw_labels
 from eigenview.evaluation.scores import mean_interval
 
@@ -42,23 +42,6 @@ def test_draws_have_students_interval():
     mean, low, high = mean_interval(values)
     expected = stats.t.interval(0.95, 3, loc=values.mean(), scale=stats.sem(values))
     assert (mean, low, high) == pytest.approx((values.mean(), *expected))
-
-
-def test_scores_come_back_from_disk_as_they_were(tmp_path):
-    first, second = score(coin(0.8)), score(coin(0.6), name="linear probe", protocol={"C": [0.1, 1.0]})
-    for one in (first, second, first):
-        save_score(one, tmp_path)
-    assert sorted(load_scores(tmp_path), key=lambda one: one.name) == [first, second]
-
-
-def test_a_score_changed_by_hand_is_refused(tmp_path):
-    file = save_score(score(coin(0.8)), tmp_path)
-    file.write_text(file.read_text().replace('"k": 5', '"k": 1'))
-    with pytest.raises(DataError, match="changed by hand"):
-        load_scores(tmp_path)
-    file.write_text("{}")
-    with pytest.raises(DataError, match="is not a score"):
-        load_scores(tmp_path)
 
 
 def test_pairing_is_mcnemars_exact_test():
@@ -92,7 +75,9 @@ def test_protocols_and_data_are_never_mixed():
         compare(one, score(coin(0.7), "other", data={"test": "xyz"}))
     with pytest.raises(SettingError, match="at least two scores; got 1"):
         compare(one)
-    compare(one, replace(one, encoder="another", seed=3, subject="other"))
+    assert compare(one, replace(one, encoder="another", seed=3, subject="other"))[1].difference == 0
+    named = replace(one, data={**one.data, "set": "what people call it"}, subject="other")
+    assert compare(one, named)[1].difference == 0
 
 
 def test_the_nearest_of_few_labels_is_the_plain_nearest_neighbour():

@@ -21,6 +21,7 @@ from eigenview.data import decoded, open_source, subset
 from eigenview.evaluation import (
     DepthProtocol,
     RawPixels,
+    Subject,
     adjusted_rand_index,
     cluster,
     contingency,
@@ -29,11 +30,11 @@ from eigenview.evaluation import (
     fold_scores,
     knn_predict,
     normalised_mutual_information,
-    open_run,
     predict_depth,
     read_folds,
 )
 from eigenview.nn import build_encoder
+from eigenview.runs import open_run
 from eigenview.views import CentreView
 
 SHARED = Path(os.environ.get("EIGENVIEW_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -79,7 +80,7 @@ def parts() -> Parts:
     torch.manual_seed(0)
     encoder, view = build_encoder("small"), CentreView(32, 32)
     if folder := os.environ.get("EIGENVIEW_RUN"):
-        run = open_run(folder, sources[0])
+        run = open_run(folder)
         encoder, view = run.encoder, run.view
     train, test = (extract(encoder, source, view=view) for source in sources)
     rows, mean, deviation = train["pooled"], train["pooled"].mean(dim=0), train["pooled"].std(dim=0)
@@ -146,5 +147,7 @@ def test_stl10_is_measured_on_its_official_folds():
     table = SHARED / "stl10_64" / "train.parquet"
     folds = read_folds(table)
     assert [len(fold) for fold in folds] == [1000] * 10
-    score = fold_scores(RawPixels(16), decoded(open_source(table)), folds, view=CentreView(16, 16), protocols=["knn"])
-    assert all(0.2 < one.value < 0.4 for one in score)
+    pixels = Subject("raw pixels", RawPixels(16), CentreView(16, 16))
+    scores = list(fold_scores(pixels, decoded(open_source(table)), folds, protocols=["knn"]))
+    assert scores
+    assert all(0.2 < score.value < 0.4 for score in scores)

@@ -13,11 +13,11 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import open_run
 from eigenview.export import export, load_exported, read_card
 from eigenview.export.names import ARCHITECTURES, expected_shapes
 from eigenview.export.onnx_file import check_onnx
 from eigenview.nn import build_encoder, read_weights
+from eigenview.runs import open_run
 from eigenview.views import EVALUATIONS, CentreView
 from tests.training.runs import run_quietly, settings
 
@@ -128,7 +128,7 @@ def test_mistakes_are_told_in_one_line(run, tmp_path):
         export(encoder, "safetensors", tmp_path / "x.safetensors")
     with pytest.raises(SettingError, match="needs out="):
         export(encoder, "safetensors", view=VIEW)
-    with pytest.raises(DataError, match="is it a run directory"):
+    with pytest.raises(DataError, match=r"is no run directory .there is no such folder"):
         export(tmp_path / "nowhere", "safetensors")
     with pytest.raises(DataError, match="no such file"):
         load_exported(tmp_path / "nowhere.safetensors")

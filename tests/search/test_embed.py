@@ -276,7 +276,7 @@ def test_mistakes_are_told_in_one_line(tmp_path):
         embed(encoder, folder, view=VIEW)
     with pytest.raises(SettingError, match="no layer 'conv9'"):
         embed(encoder, folder, tmp_path / "out.npy", view=VIEW, layer="conv9")
-    with pytest.raises(DataError, match="not a folder"):
+    with pytest.raises(DataError, match=r"no run is no run directory .there is no such folder"):
         embed(tmp_path / "no run", folder, tmp_path / "out.npy")
     with pytest.raises(SettingError, match="got int"):
         embed(3, folder, tmp_path / "out.npy")  # type: ignore[arg-type]
