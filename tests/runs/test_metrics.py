@@ -52,6 +52,7 @@ def test_a_run_says_how_far_it_came_and_whether_it_diverged(file):
     assert (progress.loss, progress.chance, progress.steps, progress.epochs) == (2.0, 4.0, 3, 1)
     assert not progress.has_diverged
     file.append({"step": 4, "epoch": 1, "loss": float("nan"), "alarms": ["not finite"]})
+    assert file.path.read_text().splitlines()[-1] == '{"step": 4, "epoch": 1, "loss": null, "alarms": ["not finite"]}'
     assert file.read().has_diverged
     assert file.read().progress().loss == 2.0
 

@@ -88,9 +88,11 @@ class MetricsFile:
         return Metrics([line for line in lines if line is not None])
 
     def append(self, line: Line) -> None:
+        """A number that is not finite, which JSON does not have, is written as null."""
+        text = json.dumps({name: _finite(value) for name, value in line.items()}, allow_nan=False)
         try:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(text + "\n")
         except OSError as error:
             raise DataError(
                 f"cannot write {printable(self.path)}: {error.strerror or error}; make room, then go on with --resume"
@@ -100,6 +102,10 @@ class MetricsFile:
         """Forget lines beyond ``step``: a resumed run writes them again."""
         kept = [line for line in self.read().lines if (number(line.get("step")) or 0) <= step]
         write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+
+
+def _finite(value: JSON) -> JSON:
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _parsed(text: str) -> Line | None:

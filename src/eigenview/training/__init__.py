@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from eigenview.training.choices import Choice, Chosen, choose
+from eigenview.training.launch import train
 from eigenview.training.listeners import Listener, Plan
-from eigenview.training.loop import TrainingDiverged, train
+from eigenview.training.loop import TrainingDiverged
 from eigenview.training.shown import shown_progress
 
 __all__ = ["Choice", "Chosen", "Listener", "Plan", "TrainingDiverged", "choose", "shown_progress", "train"]

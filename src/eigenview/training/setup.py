@@ -1,15 +1,10 @@
-"""From settings to the parts of a run: processes, method, optimizer, schedule."""
+"""From settings to the parts of a run: encoder, method, optimizer, schedule."""
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
-import torch.distributed as dist
-from lightning_fabric import Fabric
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import nn
 from torch.optim import Optimizer
 
@@ -29,25 +24,6 @@ from eigenview.views.settings import Shape
 
 FOREVER = 10**9  # steps of a run measured in minutes
 TICKS = 10**6  # into which such a run's time is divided for the schedule
-PRECISIONS: dict[str, Literal["32-true", "bf16-mixed", "16-mixed"]] = {
-    "32": "32-true",
-    "bf16": "bf16-mixed",
-    "16": "16-mixed",
-}
-
-
-def start_processes(config: TrainConfig) -> Fabric:
-    """This process, or as many as ``torchrun`` started."""
-    torch.manual_seed(config.seed)
-    precision = PRECISIONS[config.precision]
-    if dist.is_torchelastic_launched():
-        here, everywhere = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])
-        strategy = DDPStrategy(broadcast_buffers=False)  # statistics are synchronised, or meant to differ
-        fabric = Fabric(devices=here, num_nodes=everywhere // here, strategy=strategy, precision=precision)
-    else:
-        fabric = Fabric(devices=1, precision=precision)
-    fabric.launch()
-    return fabric
 
 
 def resolve(config: TrainConfig, recipe: Recipe, device: torch.device, *, encoder: str | None = None) -> TrainConfig:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import deque
 from dataclasses import dataclass, field
 
@@ -25,7 +24,7 @@ class Look:
     loss: float
     chance: float | None  # None: collapse is a minimum, only the rank tells
     rank: float
-    gradient: float
+    gradient: float | None  # None: it overflowed in half precision, and its step was left out
     prototypes_used: float | None = None
 
 
@@ -33,7 +32,6 @@ class Look:
 class Alarm:
     kind: str
     message: str
-    is_fatal: bool = False
 
 
 @dataclass
@@ -45,15 +43,7 @@ class Watchdog:
     _raised: set[str] = field(default_factory=set)
 
     def __call__(self, look: Look) -> list[Alarm]:
-        if not (math.isfinite(look.loss) and math.isfinite(look.gradient)):
-            return [
-                Alarm(
-                    "not-finite",
-                    f"step {look.step}: the loss or its gradient is not finite; {NOT_FINITE}",
-                    is_fatal=True,
-                )
-            ]
-        found = []
+        alarms = []
         for kind, (is_so, message) in self._troubles(look).items():
             recent = self._recent.setdefault(kind, deque(maxlen=self.patience))
             recent.append(is_so)
@@ -61,11 +51,11 @@ class Watchdog:
                 self._raised.discard(kind)
             elif kind not in self._raised and len(recent) == self.patience and all(recent):
                 self._raised.add(kind)
-                found.append(Alarm(kind, f"step {look.step}: {message}"))
-        return found
+                alarms.append(Alarm(kind, f"step {look.step}: {message}"))
+        return alarms
 
     def _troubles(self, look: Look) -> dict[str, tuple[bool, str]]:
-        used = look.prototypes_used
+        used, gradient = look.prototypes_used, look.gradient
         near = look.chance is not None and abs(look.loss - look.chance) <= AT_CHANCE * max(1.0, abs(look.chance))
         return {
             "at-chance": (
@@ -84,12 +74,12 @@ class Watchdog:
                 "prototypes, a larger batch or a queue",
             ),
             "vanishing": (
-                look.gradient < SMALL_GRADIENT,
-                f"the gradient has vanished (norm {look.gradient:.2g}). The loss may be saturated: raise the "
+                gradient is not None and gradient < SMALL_GRADIENT,
+                f"the gradient has vanished (norm {gradient or 0:.2g}). The loss may be saturated: raise the "
                 "temperature or the learning rate",
             ),
             "exploding": (
-                look.gradient > LARGE_GRADIENT,
-                f"the gradient explodes (norm {look.gradient:.2g}). Lower the learning rate or add warm-up",
+                gradient is not None and gradient > LARGE_GRADIENT,
+                f"the gradient explodes (norm {gradient or 0:.2g}). Lower the learning rate or add warm-up",
             ),
         }

@@ -1,0 +1,87 @@
+"""From settings to a trained run: processes, a place, images, a method, the loop, and the look back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+
+from torch import nn
+
+from eigenview.batches import AnySource, first_shape, image_statistics
+from eigenview.data import Source, open_images
+from eigenview.runs import OWN, UNREADABLE, RunDirectory, TrainConfig, data_facts, environment_facts
+from eigenview.training.afterwards import look_back
+from eigenview.training.feed import Feed
+from eigenview.training.listeners import Listener, Listeners
+from eigenview.training.loop import Trainer
+from eigenview.training.processes import Processes, start_processes
+from eigenview.training.setup import build_method, encoder_for, own_encoder, resolve
+from eigenview.training.tensorboard import TensorBoard
+
+
+def train(
+    config: TrainConfig,
+    *,
+    source: AnySource | None = None,
+    encoder: nn.Module | None = None,
+    resume: bool = False,
+    start: str | None = None,
+    looks_back: bool = True,
+    listeners: Sequence[Listener] = (),
+) -> RunDirectory:
+    """Train as ``config`` says, into ``config.out``; ``resume``: go on from its last checkpoint.
+
+    One process, or as many as ``torchrun`` starts. ``source``: the images of ``config.source`` where they are open
+    already. ``encoder``: a module of your own from images to rows, instead of one by name; ``open_run`` will want it
+    too. ``start`` names the checkpoint to go on from; without it, the last one, or the one before where that is
+    damaged. ``looks_back``: at the end, diagnose the run and keep a sample of its images for the report. Ctrl-C (or
+    SIGTERM) saves a checkpoint after the step under way and raises KeyboardInterrupt.
+    """
+    processes = start_processes(config)
+    directory = RunDirectory(config.out)
+    directory.make()
+    with directory.lock() if processes.is_first else nullcontext():
+        directory.check_free(resume=resume)
+        images = open_images(config.source, log=config.out / UNREADABLE) if source is None else source
+        own = [TensorBoard(directory.folder)] if config.tensorboard else []
+        told = Listeners([*listeners, *own] if processes.is_first else [])
+        trainer = _assembled(config, images, encoder, processes, directory, told, resume=resume)
+        if resume:
+            trainer.restore(start)
+        else:
+            trainer.record.forget_after(-1)
+        trainer.fit()
+        if looks_back and processes.is_first and isinstance(images, Source):
+            look_back(directory, images, told, encoder=encoder)
+        processes.wait_for_all()
+    return directory
+
+
+def _assembled(
+    config: TrainConfig,
+    images: AnySource,
+    encoder: nn.Module | None,
+    processes: Processes,
+    directory: RunDirectory,
+    listener: Listener,
+    *,
+    resume: bool,
+) -> Trainer:
+    """The parts of a run put together, and what it says about itself written down."""
+    shape = first_shape(images)
+    recipe = config.views.recipe(shape, image_statistics(images))
+    feed = Feed(config, images, recipe, group=processes.group)
+    size = recipe.crops[0].size
+    if encoder is None:
+        config = resolve(config, recipe, processes.device)
+        chosen = encoder_for(config, shape, size)
+    else:
+        chosen = own_encoder(encoder, config, shape, size)
+        config = resolve(config, recipe, processes.device, encoder=OWN)
+    method = build_method(config, feed, chosen, processes.group)
+    if processes.is_first:
+        facts = data_facts(images, recipe, shape, None)
+        environment = environment_facts(processes.device, processes.count)
+        directory.prepare(config, facts, environment, method.parts(), resume=resume)
+    processes.wait_for_all()
+    return Trainer(config, processes, directory, feed, method, listener)
