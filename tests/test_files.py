@@ -1,4 +1,4 @@
-"""Dataclasses as JSON, and back: of other versions, and out of damaged files."""
+"""JSON, and dataclasses as JSON: of other versions, and out of damaged files; whole writes have a file of tests."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 import pytest
 
+from eigenview import files
 from eigenview.errors import DataError
-from eigenview.files import from_json, to_json
+from eigenview.files import from_json, read_json, read_object, to_json, write_json
 
 
 @dataclass(frozen=True)
@@ -69,3 +70,48 @@ def test_what_is_damaged_is_refused_in_one_line_by_its_path(text, problem):
 def test_what_no_other_reader_would_take_is_not_written():
     with pytest.raises(ValueError, match="JSON compliant"):
         to_json(Tree(Leaf(float("nan")), 1, ()))
+
+
+def test_json_comes_back_the_same(tmp_path):
+    content = {"text": "é 漢 😀", "half": "\udce9", "numbers": [1, 2.5, None, True], "nested": {"a": {}}}
+    assert read_object(write_json(tmp_path / "a.json", content)) == content
+    assert read_json(write_json(tmp_path / "b.json", [1, "two"], indent=2)) == [1, "two"]
+    with pytest.raises(ValueError, match="JSON compliant"):
+        write_json(tmp_path / "a.json", {"loss": float("nan")})
+    assert read_object(tmp_path / "a.json") == content
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"", "is not JSON"),
+        (b'{"a": 1', "is not JSON: .*; it was cut short, or is something else"),
+        (b"\xff\xfe{}", "is not UTF-8 text"),
+        ('{"a": "\u00e9"}'.encode("latin-1"), "is not UTF-8 text"),
+        (b"[" * 200_000, "is nested too deeply"),
+        (b'{"a":' * 200_000, "is nested too deeply"),
+        (b'{"a": Infinity}', "Infinity is no number of JSON's"),
+        (b"1" * 5000, "is not JSON"),
+        (b"[1, 2]", "must hold a JSON object; it holds list"),
+        (b"null", "must hold a JSON object; it holds NoneType"),
+    ],
+)
+def test_a_damaged_file_is_one_line_that_names_it(tmp_path, content, problem):
+    (tmp_path / "config.json").write_bytes(content)
+    with pytest.raises(DataError, match=problem) as caught:
+        read_object(tmp_path / "config.json")
+    assert str(tmp_path / "config.json") in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_too_large_missing_or_no_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LARGEST_JSON", 1 << 20)
+    write_json(tmp_path / "large.json", "x" * (1 << 20))
+    with pytest.raises(DataError, match="is too large to be one of ours: over 1 MB"):
+        read_json(tmp_path / "large.json")
+    write_json(tmp_path / "fits.json", "x" * ((1 << 20) - 3))  # quotes and the end of the line
+    assert len(read_json(tmp_path / "fits.json")) == (1 << 20) - 3
+    with pytest.raises(DataError, match=r"cannot read .*none\.json: No such file"):
+        read_json(tmp_path / "none.json")
+    with pytest.raises(DataError, match=r"cannot read .*: Is a directory"):
+        read_json(tmp_path)

@@ -68,13 +68,13 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             for file in beside.iterdir():
                 to_disk(file)
             old = _old(path)
-            if path.exists():
-                if old.exists():
-                    shutil.rmtree(old)
+            if os.path.lexists(path):
+                _remove(old)
                 path.rename(old)  # a crash between the two renames leaves old, which restore_folder brings back
             beside.rename(path)
             to_disk(path.parent)
-            shutil.rmtree(old, ignore_errors=True)
+            with suppress(OSError):
+                _remove(old)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
 
@@ -89,8 +89,9 @@ def _old(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str) -> Path:
+    """UTF-8; half a character, as a file's name may hold, is written as its escape, which JSON reads back."""
     with atomic_path(path) as file:
-        file.write_text(text, encoding="utf-8")
+        file.write_text(text, encoding="utf-8", errors="backslashreplace")
     return path
 
 
@@ -184,7 +185,11 @@ def _no_number(text: str) -> float:
 def inside(folder: Path, name: str) -> Path:
     """``folder/name``, refused where a link leads out of the folder: what came from elsewhere reaches no further."""
     path = folder / name
-    if not path.resolve().is_relative_to(folder.resolve()):
+    try:
+        is_inside = path.resolve().is_relative_to(folder.resolve())
+    except (OSError, RuntimeError):  # a link that leads to itself
+        is_inside = False
+    if not is_inside:
         raise DataError(f"{printable(path)} is a link that leads out of {printable(folder)}; it is not followed")
     return path
 
@@ -231,7 +236,15 @@ def _remove_leftovers(path: Path) -> None:
         if matched is None or is_alive(int(matched[1])):
             continue
         with suppress(OSError):
-            shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
+            _remove(left)
+
+
+def _remove(path: Path) -> None:
+    """A file, a folder or a link, if it is there; what a link leads to stays."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _short(path: Path) -> str:
