@@ -74,7 +74,8 @@ def clock(seconds: float) -> str:
 def about(seconds: float) -> str:
     """A time to wait, as people say it: "about 40 seconds", "about 3 minutes", "about 2 hours"."""
     if seconds < 90:
-        return f"about {max(1, round(seconds / 5) * 5 if seconds >= 10 else round(seconds))} seconds"
+        shown = max(1, round(seconds / 5) * 5 if seconds >= 10 else round(seconds))
+        return f"about {shown} second{'' if shown == 1 else 's'}"
     if seconds < 90 * 60:
         return f"about {round(seconds / 60)} minutes"
     return f"about {seconds / 3600:.1f} hours".replace(".0 ", " ")
