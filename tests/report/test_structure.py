@@ -87,7 +87,7 @@ def test_the_worst_queries_have_the_fewest_neighbours_of_their_class(sample, fou
     assert np.array_equal([share[row] for row in worst], sorted(share))
 
 
-def test_without_labels_the_loneliest_are_worst(sample, found):
+def test_without_labels_the_most_isolated_are_worst(sample, found):
     worst = galleries.worst_queries(replace(sample, labels=None), found)
     assert np.array_equal(found.cosines[worst, 0], np.sort(found.cosines[:, 0]))
 
