@@ -1,4 +1,4 @@
-"""Real processes for tests: a function on W gloo ranks with what each returns, or one process to be killed.
+"""Real processes for tests: a function on W gloo ranks with what each returns, processes to be killed, commands.
 
 Each is forked from one server that has imported torch and Eigenview: an import costs seconds, a fork nothing.
 """
@@ -8,17 +8,20 @@ from __future__ import annotations
 import os
 import queue as queues
 import socket
+import subprocess
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
-PRELOADED = ["torch.distributed", "sklearn.datasets", "eigenview.training", "eigenview.evaluation"]
+PRELOADED = ["torch.distributed", "sklearn.datasets", "eigenview.cli.train", "eigenview.cli.evaluate"]
 
 
 def forking() -> Any:
@@ -34,9 +37,16 @@ def exit_codes_of(world: int, work: Callable[..., Any], *arguments: Any, timeout
     Where several meet is in their environment; whether they do is up to ``work``.
     """
     port = free_port()
-    processes = [
-        forking().Process(target=_alone, args=(index, port, list(sys.path), work, arguments)) for index in range(world)
-    ]
+    return _ends(
+        [
+            forking().Process(target=_alone, args=(index, port, list(sys.path), work, arguments))
+            for index in range(world)
+        ],
+        timeout,
+    )
+
+
+def _ends(processes: list[Any], timeout: float) -> list[int]:
     for process in processes:
         process.start()
     deadline = time.monotonic() + timeout
@@ -46,8 +56,35 @@ def exit_codes_of(world: int, work: Callable[..., Any], *arguments: Any, timeout
     for process in late:
         process.kill()
         process.join()
-    assert not late, f"{len(late)} of {world} processes had not ended after {timeout} s"
+    assert not late, f"{len(late)} of {len(processes)} processes had not ended after {timeout} s"
     return [int(process.exitcode or 0) for process in processes]
+
+
+def command_output(
+    arguments: Sequence[str], *, folder: Path, environment: Mapping[str, str], timeout: float = 300.0
+) -> subprocess.CompletedProcess[str]:
+    """``eigenview ARGUMENTS`` in ``folder`` and in a process of its own, without a terminal."""
+    with tempfile.TemporaryDirectory() as place:
+        said = [Path(place) / name for name in ("stdout", "stderr")]
+        given = (list(arguments), str(folder), dict(environment), [str(file) for file in said])
+        code = _ends([forking().Process(target=_command, args=(list(sys.path), *given))], timeout)[0]
+        return subprocess.CompletedProcess(list(arguments), code, *(file.read_text(encoding="utf-8") for file in said))
+
+
+def _command(path: list[str], arguments: list[str], folder: str, environment: dict[str, str], said: list[str]) -> None:
+    _prepare(free_port(), path)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    for number, file in enumerate([os.devnull, *said]):
+        descriptor = os.open(file, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT)
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    sys.stdin, sys.stdout, sys.stderr = (open(number, mode, closefd=False) for number, mode in enumerate("rww"))  # noqa: SIM115
+    sys.argv = ["eigenview", *arguments]
+    from eigenview.cli import main
+
+    sys.exit(main())
 
 
 def _alone(index: int, port: int, path: list[str], work: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
@@ -58,6 +95,7 @@ def _alone(index: int, port: int, path: list[str], work: Callable[..., Any], arg
 def _prepare(port: int, path: list[str]) -> None:
     sys.path[:] = path
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
+    multiprocessing.set_start_method("fork", force=True)  # of its own workers, as in a process of a user
     torch.set_num_threads(1)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from tests.processes import command_output
+
 COMMAND = [sys.executable, "-m", "eigenview"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONWARNINGS": "", "COLUMNS": "200"}
 PHOTOS = "my photos – Möwe"  # spaces, and not ASCII
@@ -18,16 +20,7 @@ RUN = "runs/first run"
 
 def eigenview(*arguments: str, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     """Run ``eigenview ARGUMENTS`` in ``folder``, without a terminal."""
-    return subprocess.run(
-        [*COMMAND, *arguments],
-        cwd=folder,
-        env={**ENVIRONMENT, **environment},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    return command_output(arguments, folder=folder, environment={**ENVIRONMENT, **environment})
 
 
 def succeeded(answer: subprocess.CompletedProcess[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 
 import numpy as np
 import pytest
@@ -124,33 +125,35 @@ def test_finds_what_scikit_learn_finds_on_separated_data():
         assert adjusted_rand_score(labels.numpy(), found) == 1.0
 
 
-def sequential_plus_plus(rows: Tensor, clusters: int, random: np.random.Generator) -> list[int]:
-    """The published sampler, one row at a time."""
+def chosen_shares(rows: Tensor, clusters: int) -> np.ndarray:
+    """How probably the published sampler, one row at a time, takes each row: summed exactly over all sets of rows."""
     distances = (1 - unit(rows) @ unit(rows).T).clamp_min(0).numpy()
-    chosen = [int(random.integers(len(rows)))]
-    while len(chosen) < clusters:
-        nearest = distances[:, chosen].min(axis=1)
-        nearest[chosen] = 0
-        chosen.append(int(random.choice(len(rows), p=nearest / nearest.sum())))
-    return chosen
+    likely = {frozenset([row]): 1 / len(rows) for row in range(len(rows))}
+    for _ in range(clusters - 1):
+        larger: defaultdict[frozenset[int], float] = defaultdict(float)
+        for chosen, probability in likely.items():
+            nearest = distances[:, list(chosen)].min(axis=1)
+            nearest[list(chosen)] = 0
+            for row in set(range(len(rows))) - chosen:
+                larger[chosen | {row}] += probability * nearest[row] / nearest.sum()
+        likely = larger
+    return np.array([sum(p for chosen, p in likely.items() if row in chosen) for row in range(len(rows))])
 
 
 def test_batches_of_candidates_sample_as_one_at_a_time_does():
     """The frequency with which each row becomes a centroid, over many draws: within 4.5 standard errors."""
-    rows, repeats, random = normal(12, 3, seed=7), 3000, np.random.default_rng(0)
-    directions = unit(rows)
-    batched, sequential = np.zeros(12), np.zeros(12)
+    rows, repeats = normal(12, 3, seed=7), 1500
+    directions, taken = unit(rows), np.zeros(12)
     holder = clustering._UnitRows(rows, None)
     generator = torch.Generator().manual_seed(0)
     for _ in range(repeats):
         centroids = clustering._kmeans_plus_plus(holder, 6, generator)
-        batched[(centroids @ directions.T).argmax(dim=1).numpy()] += 1
-        sequential[sequential_plus_plus(rows, 6, random)] += 1
-    share = (batched + sequential) / (2 * repeats)
-    error = np.sqrt(2 * share * (1 - share) / repeats)
-    assert batched.sum() == 6 * repeats
-    assert np.abs(batched - sequential).max() > 0
-    assert (np.abs(batched - sequential) / repeats / error).max() < 4.5
+        taken[(centroids @ directions.T).argmax(dim=1).numpy()] += 1
+    share = chosen_shares(rows, 6)
+    assert taken.sum() == 6 * repeats
+    assert share.sum() == pytest.approx(6)
+    assert np.ptp(share) > 0.2  # drawn evenly, each row would have a half
+    assert (np.abs(taken / repeats - share) / np.sqrt(share * (1 - share) / repeats)).max() < 4.5
 
 
 @pytest.mark.parametrize("start", ["kmeans++", "random"])
