@@ -80,7 +80,11 @@ def _command(path: list[str], arguments: list[str], folder: str, environment: di
         descriptor = os.open(file, os.O_RDONLY if number == 0 else os.O_WRONLY | os.O_CREAT)
         os.dup2(descriptor, number)
         os.close(descriptor)
-    sys.stdin, sys.stdout, sys.stderr = (open(number, mode, closefd=False) for number, mode in enumerate("rww"))  # noqa: SIM115
+    encoding = environment.get("PYTHONIOENCODING", "utf-8")
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, encoding=encoding, closefd=False)  # noqa: SIM115
+        for number, mode in enumerate("rww")
+    )
     sys.argv = ["eigenview", *arguments]
     from eigenview.cli import main
 
