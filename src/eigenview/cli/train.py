@@ -26,6 +26,13 @@ from eigenview.cli.train_options import StartOptions, parse_train
 from eigenview.errors import SettingError
 from eigenview.runs import TrainConfig
 from eigenview.training import Choice, shown_progress, train
+from eigenview.training.processes import chosen_device
+from eigenview.training.processor import (
+    LowerInstructionsNeeded,
+    can_start_again,
+    check_half_precision,
+    start_again,
+)
 from eigenview.training.start import prepare
 
 
@@ -49,10 +56,17 @@ def start(given: Mapping[str, Any], *, resume: bool = False, looks: bool = True)
         raise SettingError("SOURCE is missing: a folder of images, say (eigenview train --help tells more)")
     output = Output()
     prepared = prepare(given, resume=resume)
+    config = prepared.config
+    try:
+        check_half_precision(config.precision, chosen_device(config.device))
+    except LowerInstructionsNeeded as error:
+        if not can_start_again():
+            raise
+        output.say(f"{error}; starting again with it")
+        start_again()
     _say_choices(prepared.choices, output)
     warnings.filterwarnings("ignore", module="lightning_fabric")  # advice about its own use, which is not the user's
     logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
-    config = prepared.config
     output.say(f"{config.method} with {config.encoder.name} into {config.out}", style="bold")
     try:
         directory = train(config, source=prepared.source, resume=resume, looks_back=looks, listeners=[shown_progress()])

@@ -16,6 +16,7 @@ from lightning_fabric.strategies.ddp import DDPStrategy
 from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.runs import TrainConfig
+from eigenview.training.processor import check_half_precision
 from eigenview.training.scaling import INITIAL_SCALE, Scaling
 
 Device = Literal["cpu", "cuda", "mps"]
@@ -49,6 +50,7 @@ def start_processes(config: TrainConfig) -> Processes:
     """Of ``config``, the seed, the device and the precision are used."""
     torch.manual_seed(config.seed)
     device = chosen_device(config.device)
+    check_half_precision(config.precision, device)
     precision, scaling = _precision(config.precision, device)
     if dist.is_torchelastic_launched():
         here, everywhere = int(os.environ["LOCAL_WORLD_SIZE"]), int(os.environ["WORLD_SIZE"])

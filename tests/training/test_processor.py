@@ -1,0 +1,90 @@
+"""A processor that cannot do the half precision it advertises: tried elsewhere, told in a line, and gone around."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from eigenview.errors import SettingError
+from eigenview.training import processor
+from eigenview.training.processor import LOWER, LowerInstructionsNeeded, check_half_precision
+from tests.cli.commands import COMMAND, ENVIRONMENT, succeeded
+from tests.training.runs import run_quietly, settings
+
+DIES = "import os, signal; os.kill(os.getpid(), signal.SIGILL)"
+DIES_UNLESS_LOWER = f"import os\nif os.environ.get('ONEDNN_MAX_CPU_ISA') != 'AVX512_CORE_BF16': exec({DIES!r})"
+TRAIN = (
+    "train shapes?count=96&size=24 --precision bf16 --steps 2 --encoder small --workers 0 --out run --no-look".split()
+)
+SITE = """
+import sys
+if "-c" in sys.orig_argv and "autocast" in sys.orig_argv[-2]:  # the try, not the command
+    exec({code!r})
+"""
+
+
+@pytest.fixture(autouse=True)
+def _fresh(monkeypatch):
+    """Nothing known yet, and no lower set of instructions."""
+    processor._ends.cache_clear()
+    for name in LOWER:
+        monkeypatch.delenv(name, raising=False)
+    yield
+    processor._ends.cache_clear()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "16"])
+def test_a_processor_that_dies_of_it_is_not_asked(precision, tmp_path, monkeypatch):
+    monkeypatch.setattr(processor, "TRY", DIES)
+    message = rf"precision {precision} does not work on this processor \(a tiny layer ended with SIGILL\): take "
+    with pytest.raises(SettingError, match=message) as caught:
+        run_quietly(settings("simclr", tmp_path / "run", precision=precision))
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "run").exists()
+    run_quietly(settings("simclr", tmp_path / "run", precision="32", steps=1))
+
+
+def test_python_is_told_how_to_start(monkeypatch):
+    monkeypatch.setattr(processor, "TRY", DIES_UNLESS_LOWER)
+    with pytest.raises(LowerInstructionsNeeded, match="unless Python is started with ONEDNN_MAX_CPU_ISA=AVX512_CORE_B"):
+        check_half_precision("bf16", "cpu")
+    processor._ends.cache_clear()
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+    check_half_precision("bf16", "cpu")
+
+
+def test_each_precision_is_tried_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(processor, "TRY", f"open({str(tmp_path / 'tried')!r}, 'a').write('x')")
+    for precision in ("bf16", "bf16", "16", "32"):
+        check_half_precision(precision, "cpu")
+    check_half_precision("bf16", "cuda")
+    assert (tmp_path / "tried").read_text() == "xx"
+
+
+@pytest.mark.parametrize("precision", ["bf16", "16"])
+def test_the_try_itself_works_where_half_precision_does(precision, monkeypatch):
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+    check_half_precision(precision, "cpu")
+
+
+@pytest.mark.parametrize(("code", "exit_code"), [(DIES_UNLESS_LOWER, 0), (DIES, 2)])
+def test_the_command_starts_again_or_says_it_in_a_line(code, exit_code, tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(SITE.format(code=code))
+    path = os.pathsep.join([str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])])
+    variables = {**ENVIRONMENT, "PYTHONPATH": path, "ONEDNN_MAX_CPU_ISA": "DEFAULT"}
+    answer = subprocess.run(
+        [*COMMAND, *TRAIN], cwd=tmp_path, env=variables, capture_output=True, text=True, timeout=300, check=False
+    )
+    if exit_code == 0:
+        shown = succeeded(answer)
+        assert shown.count("starting again") == 1
+        assert shown.count("chosen for these images") == 1
+        assert (tmp_path / "run" / "checkpoints" / "last").is_dir()
+    else:
+        assert answer.returncode == exit_code
+        assert answer.stderr.splitlines() == [
+            "eigenview: precision bf16 does not work on this processor (a tiny layer ended with SIGILL): "
+            "take precision 32"
+        ]
