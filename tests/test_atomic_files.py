@@ -12,7 +12,16 @@ from pathlib import Path
 import pytest
 
 from eigenview.errors import DataError
-from eigenview.files import atomic_folder, atomic_path, file_digest, inside, restore_folder, write_json, write_text
+from eigenview.files import (
+    append_line,
+    atomic_folder,
+    atomic_path,
+    file_digest,
+    inside,
+    restore_folder,
+    write_json,
+    write_text,
+)
 
 DEAD = 2**22 + 1  # no process has such a number
 
@@ -288,3 +297,16 @@ def test_a_link_out_of_a_folder_is_told_from_one_within(tmp_path):
 def test_a_digest_is_sha256(tmp_path):
     (tmp_path / "abc").write_bytes(b"abc")
     assert file_digest(tmp_path / "abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_a_line_is_added_to_a_file_but_never_through_a_link(tmp_path):
+    place = tmp_path / "metrics.jsonl"
+    append_line(place, "first ü")
+    append_line(place, "half a \udce9")
+    assert place.read_text(encoding="utf-8").splitlines() == ["first ü", r"half a \udce9"]
+    (tmp_path / "link").symlink_to(place)
+    with pytest.raises(DataError, match=r"cannot write .*link: "):
+        append_line(tmp_path / "link", "third")
+    with pytest.raises(DataError, match=r"cannot write .*none/a: No such file"):
+        append_line(tmp_path / "none" / "a", "third")
+    assert len(place.read_text().splitlines()) == 2

@@ -99,6 +99,15 @@ def write_json(path: Path, content: object, *, indent: int | None = None) -> Pat
     return write_text(path, json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def append_line(path: Path, line: str) -> None:
+    """One more line of a file that is read line by line; a link in its place is not followed."""
+    with _explained(path):
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+        handle = os.open(path, flags, 0o666)
+        with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(f"{line}\n")
+
+
 def save_tensors(file: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
     """Safetensors into a file that the atomic ways above gave; trouble with the disk is an OSError."""
     from safetensors import SafetensorError

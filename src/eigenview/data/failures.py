@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from eigenview.files import append_line
 from eigenview.names import printable
 
 LONGEST_REASON = 300  # letters; a library may quote half a file
@@ -62,5 +63,4 @@ class FailureLog:
             self.reasons[failure.name] = failure.reason
             line = json.dumps(asdict(failure), ensure_ascii=False)
             if self.path is not None and line not in self._written:
-                with self.path.open("a", encoding="utf-8") as file:
-                    file.write(line + "\n")
+                append_line(self.path, line)

@@ -16,7 +16,7 @@ from eigenview.errors import DataError, SettingError
 from eigenview.export.card import KEY, Card, card_of
 from eigenview.export.names import architecture_of
 from eigenview.export.onnx_file import check_onnx, random_images, require_onnx, write_onnx
-from eigenview.files import atomic_path, save_tensors, save_torch
+from eigenview.files import atomic_path, inside, save_tensors, save_torch
 from eigenview.nn import Encoder, build_encoder, read_weights
 from eigenview.runs import TrainedRun, open_run
 from eigenview.views import CentreView
@@ -133,7 +133,7 @@ def _place(run: TrainedRun | Encoder, to: str, out: str | Path | None) -> Path:
     if out is None:
         if isinstance(run, Encoder):
             raise SettingError("an encoder that belongs to no run needs out=, the file to write")
-        return run.folder / "export" / f"{to}{SUFFIXES[to][0]}"
+        return inside(run.folder, "export") / f"{to}{SUFFIXES[to][0]}"
     place = Path(out)
     if place.suffix not in SUFFIXES[to]:
         raise SettingError(f"{to} is written as {' or '.join(SUFFIXES[to])}; got {place.name!r}")

@@ -109,12 +109,13 @@ class Checkpoints:
         return place
 
     def _place(self, name: str) -> Path:
-        place = self.folder / name
-        for candidate in (place, restore_folder(place), place.with_name(f".{name}.old")):
-            if self._is_whole(candidate):
-                return candidate
-        if place.is_dir():
-            return place
+        place = self.folder / Path(name).name
+        if place.name == name:
+            for candidate in (place, restore_folder(place), place.with_name(f".{name}.old")):
+                if self._is_whole(candidate):
+                    return candidate
+            if place.is_dir():
+                return place
         listed = ", ".join(self.names()) or "none"
         raise DataError(
             f"no checkpoint {name} in {printable(self.folder)}; there are: {listed}{did_you_mean(name, self.names())}"

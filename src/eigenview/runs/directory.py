@@ -119,6 +119,7 @@ class RunDirectory:
         return self.score_folder.load()
 
     def save_score(self, score: Score) -> Path:
+        self._file("evaluation")
         return self.score_folder.save(score)
 
     def diagnosis(self) -> Diagnosis | None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from eigenview.diagnostics.progress import RunProgress
 from eigenview.errors import DataError
-from eigenview.files import JSON, write_text
+from eigenview.files import JSON, append_line, write_text
 from eigenview.names import printable
 
 LARGEST_LINE = 1 << 20  # bytes
@@ -91,12 +91,9 @@ class MetricsFile:
         """A number that is not finite, which JSON does not have, is written as null."""
         text = json.dumps({name: _finite(value) for name, value in line.items()}, allow_nan=False)
         try:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(text + "\n")
-        except OSError as error:
-            raise DataError(
-                f"cannot write {printable(self.path)}: {error.strerror or error}; make room, then go on with --resume"
-            ) from None
+            append_line(self.path, text)
+        except DataError as error:
+            raise DataError(f"{error}, then go on with --resume") from None
 
     def cut(self, step: int) -> None:
         """Forget lines beyond ``step``: a resumed run writes them again."""

@@ -47,6 +47,8 @@ class Parts:
 
     def begin(self, settings: Mapping[str, str], *, resume: bool) -> None:
         """Make the folder ready; pieces of other settings are refused, or removed if nothing is to be resumed."""
+        if self.folder.is_symlink():
+            raise DataError(f"{printable(self.folder)} is a link, and unfinished work is written to no other place")
         before = self._settings()
         if before is not None and resume:
             changed = [name for name in settings if before.get(name) != settings[name]]
