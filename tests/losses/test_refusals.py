@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 
 import pytest
 import torch
@@ -200,6 +201,29 @@ def test_autocast_does_not_reach_inside_any_loss():
         plain = loss(A, B)
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert loss(A, B).item() == plain.item(), name
+
+
+MODULES = [kind for kind in vars(losses).values() if isinstance(kind, type) and issubclass(kind, torch.nn.Module)]
+
+
+@pytest.mark.parametrize("kind", MODULES, ids=lambda kind: kind.__name__)
+def test_a_module_has_its_functions_settings(kind):
+    own, of_function = inspect.signature(kind).parameters, inspect.signature(kind.function).parameters
+    given = {name for name, setting in of_function.items() if setting.default in (inspect.Parameter.empty, None)}
+    assert set(own) >= set(of_function) - given - {"check_values"}  # what is left is given with each call
+    defaults = {name: setting.default for name, setting in own.items() if name != "kernel"}
+    assert defaults == {name: of_function[name].default for name in defaults}
+
+
+def test_a_temperature_that_is_learned_is_a_modules_parameter():
+    module = losses.InfoNCE(temperature=learnable(0.3))
+    module(A, B).backward()
+    assert module.state_dict() == {"temperature": torch.tensor(0.3)}
+    assert module.get_parameter("temperature").grad != 0
+    assert repr(module) == "InfoNCE(temperature=0.30000001192092896, positive_in_denominator=True, normalize=True)"
+    copied = copy.deepcopy(module)
+    assert copied(A, B).item() == module(A, B).item()
+    assert copied.temperature is not module.temperature
 
 
 def test_modules_hold_what_they_learn():

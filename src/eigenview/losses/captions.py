@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import InitVar
 
 import torch
 from torch import Tensor, nn
 
-from eigenview.distributed import Group, refusing_together, row_counts, row_offset
+from eigenview.distributed import Group, refusing_together, row_counts
 from eigenview.errors import ShapeError
 from eigenview.graph.checks import check_embeddings, check_enough
 from eigenview.graph.coupling import Coupling
 from eigenview.graph.kernels import CosineKernel, Scalar
 from eigenview.graph.streaming import softplus
 from eigenview.graph.targets import SameItem, from_captions
+from eigenview.losses.module import Objective
+from eigenview.losses.views import own_ids
 
 
 def clip_loss(
@@ -80,39 +84,35 @@ def _targets(
         check_embeddings({"image": image, "text": text}, normalize=False, check_values=False)
         if image_ids is not None and text_ids is not None:
             from_captions(image_ids, text_ids)  # refuses what are no ids
-    counts = row_counts(image, group)
-    check_enough(sum(counts), "images")
+    check_enough(sum(row_counts(image, group)), "images")
     if image_ids is None or text_ids is None:
-        offset = row_offset(counts, group)
-        image_ids = text_ids = torch.arange(offset, offset + len(image), device=image.device)
+        image_ids = text_ids = own_ids(image, group)
     forth = from_captions(image_ids, text_ids, as_indicators=as_indicators)
     return forth, from_captions(text_ids, image_ids, as_indicators=as_indicators)
 
 
-class CLIPLoss(nn.Module):
+class _LearnsScale(Objective):
+    """The temperature is where a learnable scale starts: ``log_scale``, ln(1/τ)."""
+
+    temperature: InitVar[float]
+
+    def __post_init__(self, temperature: float) -> None:
+        self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
+
+    def forward(self, *given: Tensor | Sequence[Tensor], **more: Scalar | None) -> Tensor:
+        return super().forward(*given, temperature=(-self.log_scale).exp(), **more)
+
+
+class CLIPLoss(_LearnsScale, of=clip_loss):
     """:func:`clip_loss` with its learnable scale: s = exp(t), t = ln(1/0.07) at first, kept in [0, ln 100].
 
     Call :meth:`clamp` after each optimizer step (the log-scale is clamped, not the scale), and give ``log_scale`` no
     weight decay.
     """
 
-    def __init__(self, *, temperature: float = 0.07, normalize: bool = True, group: Group = None) -> None:
-        super().__init__()
-        self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
-        self.normalize, self.group = normalize, group
-
-    def forward(
-        self, image: Tensor, text: Tensor, *, image_ids: Tensor | None = None, text_ids: Tensor | None = None
-    ) -> Tensor:
-        return clip_loss(
-            image,
-            text,
-            temperature=(-self.log_scale).exp(),
-            image_ids=image_ids,
-            text_ids=text_ids,
-            normalize=self.normalize,
-            group=self.group,
-        )
+    temperature: InitVar[float] = 0.07
+    normalize: bool = True
+    group: Group = None
 
     @torch.no_grad()
     def clamp(self) -> None:
@@ -122,32 +122,18 @@ class CLIPLoss(nn.Module):
         return math.log(items)
 
 
-class SigLIPLoss(nn.Module):
+class SigLIPLoss(_LearnsScale, of=siglip_loss):
     """:func:`siglip_loss` with its learnable log-scale (ln 10 at first) and bias (−10 at first)."""
 
-    def __init__(
-        self, *, temperature: float = 0.1, bias: float = -10.0, normalize: bool = True, group: Group = None
-    ) -> None:
-        super().__init__()
-        self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
-        self.bias = nn.Parameter(torch.tensor(float(bias)))
-        self.normalize, self.group = normalize, group
+    temperature: InitVar[float] = 0.1
+    bias: Scalar = -10.0
+    normalize: bool = True
+    group: Group = None
 
-    def forward(
-        self, image: Tensor, text: Tensor, *, image_ids: Tensor | None = None, text_ids: Tensor | None = None
-    ) -> Tensor:
-        return siglip_loss(
-            image,
-            text,
-            temperature=(-self.log_scale).exp(),
-            bias=self.bias,
-            image_ids=image_ids,
-            text_ids=text_ids,
-            normalize=self.normalize,
-            group=self.group,
-        )
+    def __post_init__(self, temperature: float) -> None:
+        super().__post_init__(temperature)
+        self.bias = nn.Parameter(torch.tensor(float(self.bias)))
 
     def chance_level(self, items: int) -> float:
-        logit = self.log_scale.detach().double().exp() + self.bias.detach().double()
-        soft = softplus
-        return float(soft(-logit) + (items - 1) * soft(logit))
+        logit = self.log_scale.detach().double().exp() + torch.as_tensor(self.bias).detach().double()
+        return float(softplus(-logit) + (items - 1) * softplus(logit))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import field
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from eigenview.distributed import Group, refusing_together, row_counts, row_offset
+from eigenview.distributed import Group, refusing_together
 from eigenview.errors import SettingError, ShapeError
 from eigenview.graph.checks import check_embeddings, check_same_shape, prepared
 from eigenview.graph.coupling import Coupling
@@ -22,8 +23,9 @@ from eigenview.graph.kernels import (
     ScaledKernel,
     SumKernel,
 )
-from eigenview.graph.targets import from_captions, from_labels
-from eigenview.losses.views import couple_views, mean_over_items, named, prepare_views
+from eigenview.graph.targets import PartitionSet, from_captions, from_labels
+from eigenview.losses.module import Objective
+from eigenview.losses.views import couple_views, mean_over_items, named, own_ids, prepare_views
 
 SumForm = Literal["kernel-sum", "loss-sum"]
 
@@ -47,52 +49,35 @@ def info_nce(
     The official SimCLR code returns twice this value. Chance (constant embeddings): ln(V·n − 1); with the positive
     left out ln(V·(n−1)); with m negatives ln(m+1). Chen et al., 2020.
     """
+    partition: PartitionSet = "others" if positive_in_denominator else "negatives"
     if negatives is not None:
-        return _with_given_negatives(
-            views, negatives, temperature, positive_in_denominator, normalize, check_values, group
-        )
-    coupling = Coupling(
-        CosineKernel(temperature),
-        partition="others" if positive_in_denominator else "negatives",
-        normalize=normalize,
-        check_values=check_values,
-    )
-    return couple_views(coupling, views, group)
-
-
-def _with_given_negatives(
-    views: tuple[Tensor, ...],
-    negatives: Tensor,
-    temperature: Scalar,
-    positive_in_denominator: bool,
-    normalize: bool,
-    check_values: bool,
-    group: Group,
-) -> Tensor:
+        partition = "positives_and_extra" if positive_in_denominator else "extra"
     kernel = CosineKernel(temperature)
+    coupling = Coupling(kernel, partition=partition, normalize=normalize, check_values=check_values)
+    if negatives is None:
+        return couple_views(coupling, views, group)
     with refusing_together(group, negatives.device):
         if len(views) != 2:
             raise ShapeError(f"given negatives go with two views, an anchor and its positive; got {len(views)} views")
         check_same_shape(named(views))
         if negatives.ndim != 2:
             _check_own_negatives(views, negatives, normalize=normalize, check_values=check_values)
-    anchor, positive = views
-    if negatives.ndim == 2:
-        offset = row_offset(row_counts(anchor, group), group)
-        ids = torch.arange(offset, offset + len(anchor), device=anchor.device)
-        coupling = Coupling(
-            kernel,
-            partition="positives_and_extra" if positive_in_denominator else "extra",
-            normalize=normalize,
-            check_values=check_values,
-        )
-        return coupling(anchor, positive, target=from_captions(ids, ids), extra=negatives, group=group)
-    a, p = (prepared(view, normalize=normalize) for view in views)
-    others = prepared(negatives.flatten(0, 1), normalize=normalize).view(negatives.shape)
+    if negatives.ndim == 3:
+        return _against_own(views, negatives, coupling, temperature, group)
+    ids = own_ids(views[0], group)
+    return coupling(*views, target=from_captions(ids, ids), extra=negatives, group=group)
+
+
+def _against_own(
+    views: tuple[Tensor, ...], negatives: Tensor, coupling: Coupling, temperature: Scalar, group: Group
+) -> Tensor:
+    """The same where each item has m negatives (n, m, d) of its own, which no other anchor sees."""
+    flat = (*views, negatives.flatten(0, 1))
+    a, p, others = (prepared(rows, normalize=coupling.normalize) for rows in flat)
     with torch.autocast(a.device.type, enabled=False):
-        logits = torch.einsum("nd,nmd->nm", a, others) / temperature
+        logits = torch.einsum("nd,nmd->nm", a, others.view(negatives.shape)) / temperature
     own = (a * p).sum(dim=1) / temperature
-    if positive_in_denominator:
+    if coupling.partition == "positives_and_extra":
         logits = torch.cat([own[:, None], logits], dim=1)
     return mean_over_items(logits.logsumexp(dim=1) - own, group)
 
@@ -175,36 +160,13 @@ def supervised_contrastive(
     return coupling(torch.cat(views), target=target, group=group)
 
 
-def learnable_settings(kernel: Kernel | None) -> nn.ParameterList:
-    """A kernel's learnable settings, for a module to train, move and save. They are set in place: a
-    ``load_state_dict(assign=True)`` would part them from the kernel."""
-    return nn.ParameterList(t for t in (kernel.tensors() if kernel else ()) if isinstance(t, nn.Parameter))
-
-
-class InfoNCE(nn.Module):
+class InfoNCE(Objective, of=info_nce):
     """:func:`info_nce` as a module."""
 
-    def __init__(
-        self,
-        *,
-        temperature: Scalar = 0.1,
-        positive_in_denominator: bool = True,
-        normalize: bool = True,
-        group: Group = None,
-    ) -> None:
-        super().__init__()
-        self.temperature, self.positive_in_denominator = temperature, positive_in_denominator
-        self.normalize, self.group = normalize, group
-
-    def forward(self, *views: Tensor, negatives: Tensor | None = None) -> Tensor:
-        return info_nce(
-            *views,
-            temperature=self.temperature,
-            negatives=negatives,
-            positive_in_denominator=self.positive_in_denominator,
-            normalize=self.normalize,
-            group=self.group,
-        )
+    temperature: Scalar = 0.1
+    positive_in_denominator: bool = True
+    normalize: bool = True
+    group: Group = None
 
     def chance_level(self, items: int, *, views: int = 2, negatives: int | None = None) -> float:
         if negatives is not None:
@@ -212,19 +174,13 @@ class InfoNCE(nn.Module):
         return math.log(views * items - 1 if self.positive_in_denominator else views * (items - 1))
 
 
-class KernelInfoNCE(nn.Module):
+class KernelInfoNCE(Objective, of=kernel_info_nce):
     """:func:`kernel_info_nce` as a module; learnable settings of the kernel are its parameters."""
 
-    def __init__(
-        self, kernel: Kernel | None = None, *, form: SumForm = "kernel-sum", normalize: bool = True, group: Group = None
-    ) -> None:
-        super().__init__()
-        self.kernel = GaussianKernel(0.1) if kernel is None else kernel
-        self.settings = learnable_settings(self.kernel)
-        self.form, self.normalize, self.group = form, normalize, group
-
-    def forward(self, *views: Tensor) -> Tensor:
-        return kernel_info_nce(*views, kernel=self.kernel, form=self.form, normalize=self.normalize, group=self.group)
+    kernel: Kernel = field(default=GaussianKernel(0.1), kw_only=False)
+    form: SumForm = "kernel-sum"
+    normalize: bool = True
+    group: Group = None
 
     def chance_level(self, items: int, *, views: int = 2) -> float:
         level = math.log(views * items - 1)
@@ -232,21 +188,13 @@ class KernelInfoNCE(nn.Module):
             return level
         return level * sum(float(torch.as_tensor(weight).detach()) for weight, _, _ in summands(self.kernel, 2))
 
-    def extra_repr(self) -> str:
-        return f"{self.kernel!r}, form={self.form!r}"
 
-
-class SupervisedContrastive(nn.Module):
+class SupervisedContrastive(Objective, of=supervised_contrastive):
     """:func:`supervised_contrastive` as a module."""
 
-    def __init__(self, *, temperature: Scalar = 0.1, normalize: bool = True, group: Group = None) -> None:
-        super().__init__()
-        self.temperature, self.normalize, self.group = temperature, normalize, group
-
-    def forward(self, *views: Tensor, labels: Tensor) -> Tensor:
-        return supervised_contrastive(
-            *views, labels=labels, temperature=self.temperature, normalize=self.normalize, group=self.group
-        )
+    temperature: Scalar = 0.1
+    normalize: bool = True
+    group: Group = None
 
     def chance_level(self, items: int, *, views: int = 2) -> float:
         return math.log(views * items - 1)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eigenview.distributed import Group, row_counts
 from eigenview.errors import SettingError
@@ -14,7 +15,8 @@ from eigenview.graph.geometry import distance_power
 from eigenview.graph.kernels import GaussianKernel, Kernel
 from eigenview.graph.sphere import uniformity_floor
 from eigenview.losses.contrastive import info_nce
-from eigenview.losses.views import mean_over_items, pairs_of, prepare_views
+from eigenview.losses.module import Objective
+from eigenview.losses.views import mean_over_items, prepare_views
 
 __all__ = ["AlignUniformLoss", "align_uniform_loss", "alignment", "uniformity", "uniformity_floor"]
 
@@ -29,7 +31,7 @@ def alignment(
     if not alpha > 0:
         raise SettingError(f"alpha must be positive; got {alpha}")
     rows, items = prepare_views(views, normalize=normalize, check_values=check_values, group=group)
-    powers = [distance_power((x - y).square().sum(dim=1), alpha) for x, y in pairs_of(rows)]
+    powers = [distance_power((x - y).square().sum(dim=1), alpha) for x, y in combinations(rows, 2)]
     return mean_over_items(torch.stack(powers).mean(dim=0), group, count=items)
 
 
@@ -90,42 +92,17 @@ def align_uniform_loss(
     return total
 
 
-class AlignUniformLoss(nn.Module):
+class AlignUniformLoss(Objective, of=align_uniform_loss):
     """:func:`align_uniform_loss` as a module."""
 
-    def __init__(
-        self,
-        *,
-        align_weight: float = 1.0,
-        uniform_weight: float = 1.0,
-        alpha: float = 2.0,
-        t: float = 2.0,
-        contrastive_weight: float = 0.0,
-        temperature: float = 0.5,
-        normalize: bool = True,
-        group: Group = None,
-    ) -> None:
-        super().__init__()
-        self.align_weight, self.uniform_weight, self.contrastive_weight = (
-            align_weight,
-            uniform_weight,
-            contrastive_weight,
-        )
-        self.alpha, self.t, self.temperature = alpha, t, temperature
-        self.normalize, self.group = normalize, group
-
-    def forward(self, *views: Tensor) -> Tensor:
-        return align_uniform_loss(
-            *views,
-            align_weight=self.align_weight,
-            uniform_weight=self.uniform_weight,
-            alpha=self.alpha,
-            t=self.t,
-            contrastive_weight=self.contrastive_weight,
-            temperature=self.temperature,
-            normalize=self.normalize,
-            group=self.group,
-        )
+    align_weight: float = 1.0
+    uniform_weight: float = 1.0
+    alpha: float = 2.0
+    t: float = 2.0
+    contrastive_weight: float = 0.0
+    temperature: float = 0.5
+    normalize: bool = True
+    group: Group = None
 
     def chance_level(self, items: int, *, views: int = 2) -> float:
         return self.contrastive_weight * math.log(views * items - 1)

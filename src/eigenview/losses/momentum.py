@@ -6,9 +6,9 @@ import math
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from eigenview.distributed import Group, refusing_together, row_counts, row_offset
+from eigenview.distributed import Group, refusing_together, row_counts
 from eigenview.errors import SettingError
 from eigenview.graph.checks import check_embeddings, check_same_shape, prepared
 from eigenview.graph.coupling import Coupling, log_partition, log_sum_over_all
@@ -16,8 +16,8 @@ from eigenview.graph.geometry import at_least_float32
 from eigenview.graph.kernels import CosineKernel, GaussianKernel, Kernel, Scalar
 from eigenview.graph.streaming import reduce_rows
 from eigenview.graph.targets import from_captions
-from eigenview.losses.contrastive import learnable_settings
-from eigenview.losses.views import mean_over_items
+from eigenview.losses.module import Objective
+from eigenview.losses.views import mean_over_items, own_ids
 
 Denominator = Literal["key_and_queue", "queue"]
 
@@ -47,8 +47,7 @@ def momentum_contrast(
     with refusing_together(group, query.device):
         check_same_shape({"query": query, "key": key})
         check_embeddings({"query": query, "key": key}, normalize=False, check_values=False)
-    offset = row_offset(row_counts(query, group), group)
-    ids = torch.arange(offset, offset + len(query), device=query.device)
+    ids = own_ids(query, group)
     coupling = Coupling(
         CosineKernel(temperature) if kernel is None else kernel,
         partition="positives_and_extra" if denominator == "key_and_queue" else "extra",
@@ -95,68 +94,28 @@ def momentum_align_uniform(
     return align_weight * pull + uniform_weight * (push - math.log(pairs))
 
 
-class MomentumContrast(nn.Module):
+class MomentumContrast(Objective, of=momentum_contrast):
     """:func:`momentum_contrast` as a module. The queue is the caller's."""
 
-    def __init__(
-        self,
-        *,
-        temperature: Scalar = 0.2,
-        kernel: Kernel | None = None,
-        denominator: Denominator = "key_and_queue",
-        normalize: bool = True,
-        group: Group = None,
-    ) -> None:
-        super().__init__()
-        self.temperature, self.kernel, self.denominator = temperature, kernel, denominator
-        self.settings = learnable_settings(kernel)
-        self.normalize, self.group = normalize, group
-
-    def forward(self, query: Tensor, key: Tensor, queue: Tensor) -> Tensor:
-        return momentum_contrast(
-            query,
-            key,
-            queue,
-            temperature=self.temperature,
-            kernel=self.kernel,
-            denominator=self.denominator,
-            normalize=self.normalize,
-            group=self.group,
-        )
+    temperature: Scalar = 0.2
+    kernel: Kernel | None = None
+    denominator: Denominator = "key_and_queue"
+    normalize: bool = True
+    group: Group = None
 
     def chance_level(self, queue: int) -> float:
         return math.log(queue + (self.denominator == "key_and_queue"))
 
 
-class MomentumAlignUniform(nn.Module):
+class MomentumAlignUniform(Objective, of=momentum_align_uniform):
     """:func:`momentum_align_uniform` as a module."""
 
-    def __init__(
-        self,
-        *,
-        align_weight: float = 3.0,
-        uniform_weight: float = 1.0,
-        t: float = 3.0,
-        within_batch: bool = True,
-        normalize: bool = True,
-        group: Group = None,
-    ) -> None:
-        super().__init__()
-        self.align_weight, self.uniform_weight, self.t = align_weight, uniform_weight, t
-        self.within_batch, self.normalize, self.group = within_batch, normalize, group
-
-    def forward(self, query: Tensor, key: Tensor, queue: Tensor) -> Tensor:
-        return momentum_align_uniform(
-            query,
-            key,
-            queue,
-            align_weight=self.align_weight,
-            uniform_weight=self.uniform_weight,
-            t=self.t,
-            within_batch=self.within_batch,
-            normalize=self.normalize,
-            group=self.group,
-        )
+    align_weight: float = 3.0
+    uniform_weight: float = 1.0
+    t: float = 3.0
+    within_batch: bool = True
+    normalize: bool = True
+    group: Group = None
 
     def chance_level(self) -> float:
         return 0.0

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from typing import Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eigenview.distributed import Group, refusing_together, sum_over_processes
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.graph.checks import check_embeddings, check_same_shape
+from eigenview.losses.module import Objective
 from eigenview.losses.views import mean_over_items
 
 IGNORED = -100  # the assignment of an item that the memory bank has not seen
@@ -117,31 +118,22 @@ def _check_codes(codes: Sequence[Tensor]) -> None:
             raise DataError(f"codes must have rows that sum to 1; codes {number} have {sums.min():g} to {sums.max():g}")
 
 
-class SwappedAssignment(nn.Module):
+class SwappedAssignment(Objective, of=swapped_assignment):
     """:func:`swapped_assignment` as a module. Prototypes and codes are the caller's."""
 
-    def __init__(
-        self, *, temperature: float = 0.1, form: Literal["averaged", "summed"] = "averaged", group: Group = None
-    ) -> None:
-        super().__init__()
-        self.temperature, self.form, self.group = temperature, form, group
-
-    def forward(self, scores: Sequence[Tensor], codes: Sequence[Tensor]) -> Tensor:
-        return swapped_assignment(scores, codes, temperature=self.temperature, form=self.form, group=self.group)
+    temperature: float = 0.1
+    form: Literal["averaged", "summed"] = "averaged"
+    group: Group = None
 
     def chance_level(self, prototypes: int, *, crops: int = 2, code_crops: int = 2) -> float:
         return math.log(prototypes) * (1 if self.form == "averaged" else code_crops * (crops - 1))
 
 
-class ClusterAssignment(nn.Module):
+class ClusterAssignment(Objective, of=cluster_assignment):
     """:func:`cluster_assignment` as a module."""
 
-    def __init__(self, *, temperature: float = 0.1, group: Group = None) -> None:
-        super().__init__()
-        self.temperature, self.group = temperature, group
-
-    def forward(self, scores: Sequence[Tensor], assignment: Tensor) -> Tensor:
-        return cluster_assignment(scores, assignment, temperature=self.temperature, group=self.group)
+    temperature: float = 0.1
+    group: Group = None
 
     def chance_level(self, prototypes: int) -> float:
         return math.log(prototypes)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.graph.coupling import Coupling
 from eigenview.graph.kernels import CosineKernel, InnerProductKernel, Kernel, Scalar
-from eigenview.losses.contrastive import learnable_settings
+from eigenview.losses.module import Objective
 from eigenview.losses.views import couple_views
 
 Form = Literal["absolute", "squared"]
@@ -41,40 +41,19 @@ def random_walk_laplacian(
     return couple_views(coupling, views, group, as_indicators=True)
 
 
-class RandomWalkLaplacian(nn.Module):
+class RandomWalkLaplacian(Objective, of=random_walk_laplacian):
     """:func:`random_walk_laplacian` as a module."""
 
-    def __init__(
-        self,
-        *,
-        form: Form = "absolute",
-        temperature: Scalar = 1.0,
-        kernel: Kernel | None = None,
-        reduction: Literal["sum", "mean"] = "sum",
-        normalize: bool = True,
-        group: Group = None,
-    ) -> None:
-        super().__init__()
-        self.form, self.temperature, self.kernel = form, temperature, kernel
-        self.settings = learnable_settings(kernel)
-        self.reduction, self.normalize, self.group = reduction, normalize, group
-
-    def forward(self, *views: Tensor) -> Tensor:
-        return random_walk_laplacian(
-            *views,
-            form=self.form,
-            temperature=self.temperature,
-            kernel=self.kernel,
-            reduction=self.reduction,
-            normalize=self.normalize,
-            group=self.group,
-        )
+    form: Form = "absolute"
+    temperature: Scalar = 1.0
+    kernel: Kernel | None = None
+    reduction: Literal["sum", "mean"] = "sum"
+    normalize: bool = True
+    group: Group = None
 
     def chance_level(self, items: int, *, views: int = 2) -> float:
         """On constant embeddings P is 1/(N−1) everywhere, and each view has V−1 positives."""
         nodes, positives = views * items, views - 1
         step = 1 / (nodes - 1)
-        row = (
-            positives + 1 - 2 * positives * step if self.form == "absolute" else positives + step - 2 * positives * step
-        )
+        row = positives + (1 if self.form == "absolute" else step) - 2 * positives * step
         return row * (nodes if self.reduction == "sum" else 1)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from eigenview.distributed import Group
+from eigenview.losses.module import Objective
 from eigenview.losses.views import mean_over_items, prepare_views
 
 
@@ -27,15 +28,10 @@ def simsiam_loss(
     return -mean_over_items(((p_a * z_b).sum(dim=1) + (p_b * z_a).sum(dim=1)) / 2, group, count=items)
 
 
-class SimSiamLoss(nn.Module):
+class SimSiamLoss(Objective, of=simsiam_loss):
     """:func:`simsiam_loss` as a module."""
 
-    def __init__(self, *, group: Group = None) -> None:
-        super().__init__()
-        self.group = group
-
-    def forward(self, prediction_a: Tensor, prediction_b: Tensor, projection_a: Tensor, projection_b: Tensor) -> Tensor:
-        return simsiam_loss(prediction_a, prediction_b, projection_a, projection_b, group=self.group)
+    group: Group = None
 
     def chance_level(self) -> float:
         """Constant embeddings reach the minimum: a loss of −1 says nothing about success."""

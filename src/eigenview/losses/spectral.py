@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import combinations
+
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eigenview.distributed import Group, gather_rows, sum_over_processes
 from eigenview.errors import SettingError, ShapeError
-from eigenview.losses.views import mean_over_items, pairs_of, prepare_views
+from eigenview.losses.module import Objective
+from eigenview.losses.views import mean_over_items, prepare_views
 
 
 def spectral_contrastive(*views: Tensor, mu: float = 1.0, check_values: bool = True, group: Group = None) -> Tensor:
@@ -25,7 +28,7 @@ def spectral_contrastive(*views: Tensor, mu: float = 1.0, check_values: bool = T
         raise ShapeError(f"a contrast needs at least 2 items; got {items}")
     rows = [into_ball(row, mu**0.5) for row in rows]
     with torch.autocast(rows[0].device.type, enabled=False):
-        losses = [_factorisation(x, y, items, group) for x, y in pairs_of(rows)]
+        losses = [_factorisation(x, y, items, group) for x, y in combinations(rows, 2)]
     return torch.stack(losses).mean() / mu
 
 
@@ -59,7 +62,7 @@ def laplacian_eigenmaps_loss(
     if not decorrelation_weight >= 0:
         raise SettingError(f"decorrelation_weight must not be negative; got {decorrelation_weight}")
     rows, items = prepare_views(views, normalize=False, check_values=check_values, group=group)
-    pull = torch.stack([(x - y).square().sum(dim=1) for x, y in pairs_of(rows)]).mean(dim=0)
+    pull = torch.stack([(x - y).square().sum(dim=1) for x, y in combinations(rows, 2)]).mean(dim=0)
     everyone, total = torch.cat(rows), items * len(rows)
     mean = sum_over_processes(everyone.detach().sum(dim=0), group) / total
     centred = everyone - mean  # the covariance is stationary in the mean: no gradient is lost
@@ -70,29 +73,21 @@ def laplacian_eigenmaps_loss(
     return mean_over_items(pull, group, count=items) + decorrelation_weight * apart
 
 
-class SpectralContrastive(nn.Module):
+class SpectralContrastive(Objective, of=spectral_contrastive):
     """:func:`spectral_contrastive` as a module."""
 
-    def __init__(self, *, mu: float = 1.0, group: Group = None) -> None:
-        super().__init__()
-        self.mu, self.group = mu, group
-
-    def forward(self, *views: Tensor) -> Tensor:
-        return spectral_contrastive(*views, mu=self.mu, group=self.group)
+    mu: float = 1.0
+    group: Group = None
 
     def chance_level(self) -> float:
         return self.mu - 2
 
 
-class LaplacianEigenmapsLoss(nn.Module):
+class LaplacianEigenmapsLoss(Objective, of=laplacian_eigenmaps_loss):
     """:func:`laplacian_eigenmaps_loss` as a module."""
 
-    def __init__(self, *, decorrelation_weight: float = 1.0, group: Group = None) -> None:
-        super().__init__()
-        self.decorrelation_weight, self.group = decorrelation_weight, group
-
-    def forward(self, *views: Tensor) -> Tensor:
-        return laplacian_eigenmaps_loss(*views, decorrelation_weight=self.decorrelation_weight, group=self.group)
+    decorrelation_weight: float = 1.0
+    group: Group = None
 
     def chance_level(self) -> float:
         return self.decorrelation_weight

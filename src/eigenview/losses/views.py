@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -36,6 +35,12 @@ def couple_views(coupling: Coupling, views: Sequence[Tensor], group: Group, *, a
     return coupling(torch.cat(list(views)), target=target, group=group)
 
 
+def own_ids(rows: Tensor, group: Group) -> Tensor:
+    """(n,) the numbers of this process's rows, counted through all processes."""
+    offset = row_offset(row_counts(rows, group), group)
+    return torch.arange(offset, offset + len(rows), device=rows.device)
+
+
 def prepare_views(
     views: Sequence[Tensor], *, normalize: bool, check_values: bool, group: Group
 ) -> tuple[list[Tensor], int]:
@@ -44,10 +49,6 @@ def prepare_views(
         check_same_shape(named(views))
         check_embeddings(named(views), normalize=normalize, check_values=check_values)
     return [prepared(view, normalize=normalize) for view in views], sum(row_counts(views[0], group))
-
-
-def pairs_of(views: Sequence[Tensor]) -> Iterator[tuple[Tensor, Tensor]]:
-    return combinations(views, 2)
 
 
 def mean_over_items(rows: Tensor, group: Group, *, count: int | None = None) -> Tensor:
