@@ -50,7 +50,7 @@ def main() -> None:
         timed("100 queries by vector", lambda: neighbours(stored, many, k=10), times=3)
         timed("contact sheet", lambda: contact_sheet(one, stored, folder / "sheet.png"), times=2)
         found = timed("duplicates, cosine 0.99", lambda: duplicates(stored, cosine=0.99))
-        print(f"    {len(found.sets)} sets, {found.surplus} images beyond the first of each")
+        print(f"    {len(found.sets)} sets, {found.copies} copies; {found.unclear} images unclear")
         timed("their sheet", lambda: duplicates_sheet(found, stored, folder / "duplicates.png"))
 
 

@@ -85,3 +85,43 @@ def write_broken_files(root: Path) -> list[str]:
         (root / "bad_forbidden.png").chmod(0)
         names.append("bad_forbidden.png")
     return names
+
+
+def plain_fields(count: int, *, size: int = 64, seed: int = 0) -> list[np.ndarray]:
+    """Fields seen from above: a smooth shade of one of four colours under faint noise. No two are the same."""
+    generator = np.random.default_rng(seed)
+    colours = np.array([[92, 104, 72], [110, 98, 80], [70, 92, 60], [128, 120, 96]])
+    y, x = np.mgrid[-1 : 1 : size * 1j, -1 : 1 : size * 1j]
+    fields = []
+    for _ in range(count):
+        base = colours[generator.integers(4)] + generator.normal(0, 2, 3)
+        slope = generator.normal(0, 3, 5)
+        shade = slope[0] * x + slope[1] * y + slope[2] * x * y + slope[3] * x * x + slope[4] * y * y
+        noise = generator.normal(0, generator.uniform(0.7, 2.0), (size, size))
+        grain = generator.normal(0, 0.5, (size, size, 3))
+        fields.append(np.clip(np.rint(base + (shade + noise)[..., None] + grain), 0, 255).astype(np.uint8))
+    return fields
+
+
+def scene(seed: int, *, height: int = 96, width: int = 128) -> np.ndarray:
+    """Noise at every scale, in colour: as much detail as a photograph has."""
+    generator = np.random.default_rng(seed)
+    total = np.zeros((height, width, 3))
+    for side in (2, 4, 8, 16, 32, 64):
+        coarse = Image.fromarray(generator.integers(0, 256, (side, side, 3), dtype=np.uint8))
+        total += np.asarray(coarse.resize((width, height), Image.Resampling.BICUBIC), dtype=float) * 2 / side**0.5
+    return np.clip(128 + (total - total.mean()) * 55 / total.std(), 5, 240).astype(np.uint8)
+
+
+def resized(array: np.ndarray, factor: float) -> np.ndarray:
+    picture = Image.fromarray(array)
+    size = (round(picture.width * factor), round(picture.height * factor))
+    return np.asarray(picture.resize(size, Image.Resampling.BICUBIC))
+
+
+def brightened(array: np.ndarray, factor: float, by: float = 0) -> np.ndarray:
+    return np.clip(np.rint(array * factor + by), 0, 255).astype(np.uint8)
+
+
+def reencoded(array: np.ndarray, quality: int) -> np.ndarray:
+    return np.asarray(Image.open(BytesIO(encoded(array, "JPEG", quality=quality))))

@@ -121,24 +121,6 @@ def test_answers_are_json_for_scripts(stored):
     assert [set(one) for one in found[0]["neighbours"]] == [{"row", "index", "path", "label", "cosine"}] * 2
 
 
-def test_duplicates_are_gathered_into_sets(tmp_path):
-    generator = np.random.default_rng(0)
-    images = generator.integers(0, 256, (9, 16, 16, 3), dtype=np.uint8)
-    images[4] = images[0]
-    images[8] = images[0]
-    images[6] = images[2] // 2 * 2  # nearly the same
-    made = embed(small_encoder(), ArraySource(images), tmp_path / "out.npy", view=VIEW)
-    found = duplicates(made.path, cosine=0.9999)
-    assert [[member.index for member in one.members] for one in found.sets] == [[0, 4, 8], [2, 6]]
-    assert found.sets[0].lowest == pytest.approx(1, abs=1e-6)
-    assert 0.9999 <= found.sets[1].lowest < 1
-    assert (found.surplus, found.images, found.is_complete) == (3, 9, True)
-    written = json.loads(found.write(tmp_path / "sets.json").read_text())
-    assert [member["path"] for member in written["sets"][1]["members"]] == ["memory[2]", "memory[6]"]
-    with pytest.raises(SettingError, match="cosine of near-duplicates"):
-        duplicates(made.path, cosine=2)
-
-
 def test_a_sheet_shows_pictures_from_the_source_and_survives_their_loss(stored, tmp_path):
     answers = neighbours(stored, [0], k=3)
     before = contact_sheet(answers, stored, tmp_path / "sheet é.png")

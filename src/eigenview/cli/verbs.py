@@ -35,7 +35,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
     "Use": {
         "embed": Verb("embed", "a vector for every image, as Parquet or .npy", GOES_ON),
         "neighbours": Verb("neighbours", "the images most like a picture, on a contact sheet", GOES_ON),
-        "duplicates": Verb("duplicates", "near-identical images", GOES_ON),
+        "duplicates": Verb("duplicates", "copies of one picture", GOES_ON),
         "export": Verb("export", "the encoder as safetensors, ONNX, for torchvision or timm"),
     },
     "Look": {

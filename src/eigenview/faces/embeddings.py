@@ -60,7 +60,7 @@ class Embeddings:
         return contact_sheet(answers, self.stored, out)
 
     def duplicates(self) -> DuplicateSets:
-        """Near-identical images, as sets."""
+        """Copies of one picture, confirmed on the pixels, as sets."""
         return duplicates(self.stored)
 
     def diagnose(self) -> Diagnosis:

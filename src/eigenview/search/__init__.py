@@ -1,18 +1,20 @@
-"""Embeddings out of a run, and what they are good for: neighbours of a picture, near-identical pictures."""
+"""Embeddings out of a run, and what they are good for: neighbours of a picture, copies of one picture."""
 
 from __future__ import annotations
 
 from eigenview.search.about import About
 from eigenview.search.approximate import Recall
 from eigenview.search.contact import contact_sheet, duplicates_sheet
-from eigenview.search.duplicate_sets import DuplicateSet, DuplicateSets, Member, duplicates
+from eigenview.search.duplicate_sets import DoubtfulPair, DuplicateSet, DuplicateSets, Member, duplicates
 from eigenview.search.embedding import Embedded, Progress, embed
 from eigenview.search.neighbour_search import Answer, Neighbour, answers_json, exact_seconds, neighbours
+from eigenview.search.pictures import open_pictures
 from eigenview.search.stored import Embeddings, open_embeddings, save_embeddings
 
 __all__ = [
     "About",
     "Answer",
+    "DoubtfulPair",
     "DuplicateSet",
     "DuplicateSets",
     "Embedded",
@@ -29,5 +31,6 @@ __all__ = [
     "exact_seconds",
     "neighbours",
     "open_embeddings",
+    "open_pictures",
     "save_embeddings",
 ]

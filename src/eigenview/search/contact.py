@@ -52,15 +52,17 @@ def duplicates_sheet(
     """A PNG of the sets, closest first: 40 sets of up to 16 pictures each; headings say how many there are."""
     pictures = Pictures(embeddings, source)
     blocks = []
-    for number, one in enumerate(found.sets[:MOST_SETS], start=1):
-        shown = one.members[:MOST_IN_SET]
-        more = f", {len(shown)} shown" if len(shown) < len(one.members) else ""
-        tiles = tuple(Tile(pictures.of_row(member.row), _lines(member.path, member.label)) for member in shown)
-        cosines = f"{one.lowest:.4f}" + (f" to {one.highest:.4f}" if len(one.members) > 2 else "")
-        heading = f"Set {number}: {len(one.members)} images{more}, cosine {cosines}"
+    for number, copies in enumerate(found.sets[:MOST_SETS], start=1):
+        shown = copies.members[:MOST_IN_SET]
+        more = f", {len(shown)} shown" if len(shown) < len(copies.members) else ""
+        tiles = tuple(
+            Tile(pictures.of_row(member.row), (member.match, *_lines(member.path, member.label))) for member in shown
+        )
+        cosines = f"{copies.lowest:.4f}" + (f" to {copies.highest:.4f}" if len(copies.members) > 2 else "")
+        heading = f"Set {number}: {len(copies.members)} images{more}, cosine {cosines}"
         blocks.append(Block(heading, None, tiles))
     what = _counted(len(found.sets), "set") if found.sets else "No sets"
-    title = f"{what} of near-identical images, cosine {found.threshold:g} or more{_origin(embeddings)}"
+    title = f"{what} of copies, confirmed on their pixels{_origin(embeddings)}"
     return write_sheet(title, blocks, _png(out), columns=columns)
 
 

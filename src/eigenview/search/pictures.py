@@ -8,7 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 from eigenview.data import EncodedImage, LazyImage, Source, open_source
-from eigenview.errors import EigenviewError
+from eigenview.errors import EigenviewError, SettingError
+from eigenview.names import printable
 from eigenview.search.stored import Embeddings
 
 
@@ -21,12 +22,13 @@ class Pictures:
     def of_row(self, row: int) -> Image.Image | None:
         """The picture of a row, in RGB; None when it cannot be found or read any more."""
         try:
-            image = self._image(row)
+            image = self.image(row)
             return None if image is None else as_picture(image)
         except (EigenviewError, OSError, IndexError):
             return None
 
-    def _image(self, row: int) -> LazyImage | None:
+    def image(self, row: int) -> LazyImage | None:
+        """The same, not decoded yet; what cannot be read raises."""
         index = int(self.embeddings.index[row])
         if self._given is not None:
             return self._given.image(index)
@@ -51,6 +53,14 @@ class Pictures:
         except EigenviewError:
             return None
         return found if isinstance(found, Source) else None
+
+
+def open_pictures(spec: str) -> Source:
+    """The source behind embeddings, whose items have numbers."""
+    source = open_source(spec)
+    if not isinstance(source, Source):
+        raise SettingError(f"pictures are found by their numbers, which shards do not have; got {printable(spec)}")
+    return source
 
 
 def _is_same(path: str, name: str) -> bool:

@@ -1,0 +1,117 @@
+"""Copies of one picture: confirmed on the pixels, and nothing else proposed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from eigenview.data import ArraySource
+from eigenview.errors import SettingError
+from eigenview.search import DuplicateSets, duplicates, duplicates_sheet, embed, open_embeddings
+from eigenview.search.stored import Embeddings
+from tests.data.pictures import brightened, encoded, plain_fields, resized, scene
+from tests.search.encoders import VIEW, small_encoder
+
+PLANTED = {  # which tile, and what became of it
+    "copied.png": (3, encoded),
+    "encoded.jpg": (41, lambda array: encoded(array, "JPEG", quality=92)),
+    "encoded again.jpg": (41, lambda array: encoded(array, "JPEG", quality=88)),
+    "smaller.png": (77, lambda array: encoded(resized(array, 0.75))),
+    "larger.png": (120, lambda array: encoded(resized(array, 1.5))),
+    "brighter.png": (200, lambda array: encoded(brightened(array, 1.06))),
+}
+
+
+@pytest.fixture(scope="module")
+def tiles(tmp_path_factory) -> Embeddings:
+    """400 fields that no untrained encoder tells apart, and six copies of some of them."""
+    folder = tmp_path_factory.mktemp("tiles")
+    fields = plain_fields(400)
+    for number, array in enumerate(fields):
+        Image.fromarray(array).save(folder / f"{number:03d}.png")
+    for name, (number, change) in PLANTED.items():
+        (folder / name).write_bytes(change(fields[number]))
+    made = embed(small_encoder(), folder, folder.parent / "tiles.parquet", view=VIEW, workers=0)
+    return open_embeddings(made.path)
+
+
+def names(found: DuplicateSets) -> list[list[str]]:
+    return sorted(sorted(Path(member.path).name for member in copies.members) for copies in found.sets)
+
+
+def test_planted_copies_are_found_among_fields_that_are_all_alike_to_the_encoder(tiles):
+    found = duplicates(tiles)
+    assert names(found) == [
+        ["003.png", "copied.png"],
+        ["041.png", "encoded again.jpg", "encoded.jpg"],
+        ["077.png", "smaller.png"],
+        ["120.png", "larger.png"],
+        ["200.png", "brighter.png"],
+    ]
+    assert (found.images, found.alike, found.copies) == (406, 406, 6)  # by vectors alone, one set of all
+    assert (found.different, found.unclear, found.missing) == (0, 406 - 11, 0)
+    matches = {Path(member.path).name: member.match for copies in found.sets for member in copies.members}
+    assert matches["copied.png"] == "identical"
+    assert {matches[name] for name in PLANTED} == {"identical", "same"}
+    assert [copies.members[0].match for copies in found.sets] == ["first"] * 5
+
+
+def test_what_is_not_confirmed_is_said_and_nothing_is_proposed_to_go(tiles, tmp_path):
+    found = duplicates(tiles)
+    text = "\n".join(found.lines())
+    assert text.startswith("5 sets of copies among 406 images: 6 are copies of another, confirmed on the pixels\n")
+    assert "395 other images are as close by their vectors" in text
+    assert "395 have too little detail to tell: not confirmed" in text
+    assert not any(word in text for word in ("could go", "delete", "remove"))
+    written = json.loads(found.write(tmp_path / "sets.json").read_text())
+    assert (written["unclear"], len(written["doubtful"]), len(written["sets"])) == (395, 100, 5)
+    assert {pair["doubt"] for pair in written["doubtful"]} == {"unclear"}
+    assert duplicates_sheet(found, tiles, tmp_path / "sheet.png").is_file()
+
+
+def test_pictures_that_are_gone_confirm_nothing(tmp_path):
+    rows = np.ones((4, 3), dtype=np.float32)
+    np.save(tmp_path / "rows.npy", rows)
+    found = duplicates(tmp_path / "rows.npy")
+    assert (found.sets, found.alike, found.missing) == ((), 4, 4)
+    assert "4 could not be compared, since a picture was not found: not confirmed" in found.lines()[-1]
+    pictures = ArraySource(np.stack([scene(0, height=32, width=32)] * 2 + [scene(1, height=32, width=32)] * 2))
+    found = duplicates(tmp_path / "rows.npy", source=pictures)
+    assert [[member.row for member in copies.members] for copies in found.sets] == [[0, 1], [2, 3]]
+    assert (found.missing, found.copies) == (0, 2)
+
+
+def test_a_set_is_no_chain_each_is_compared_with_the_first(tmp_path):
+    steps = np.stack([brightened(scene(0, height=64, width=64), 0.6, by) for by in (40, 60, 80)])  # 20 levels each
+    np.save(tmp_path / "rows.npy", np.ones((3, 3), dtype=np.float32))
+    found = duplicates(tmp_path / "rows.npy", source=ArraySource(steps))
+    assert [[member.row for member in copies.members] for copies in found.sets] == [[0, 1]]
+    assert (found.alike, found.different) == (3, 1)  # the last is the second's copy, not the first's
+
+
+def test_a_copy_of_a_copy_joins_though_its_vector_is_too_far_from_the_first(tmp_path):
+    angles = np.array([0.0, 0.03, 0.06])  # cosines 0.99955 from one to the next, 0.9982 from the first to the last
+    np.save(tmp_path / "rows.npy", np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32))
+    found = duplicates(tmp_path / "rows.npy", source=ArraySource(np.stack([scene(0, height=32, width=32)] * 3)))
+    (copies,) = found.sets
+    assert [member.row for member in copies.members] == [0, 1, 2]
+    assert [member.cosine for member in copies.members] == pytest.approx([1, np.cos(0.03), np.cos(0.06)], abs=1e-6)
+    assert copies.lowest == pytest.approx(np.cos(0.06), abs=1e-6)
+
+
+def test_where_too_many_are_alike_the_closest_are_compared(tiles):
+    found = duplicates(tiles, most=500)
+    assert found.threshold > 0.999
+    assert found.is_complete
+    assert ["003.png", "copied.png"] in names(found)
+    crowd = duplicates(tiles, most=1)
+    assert len(crowd.sets) <= 1
+
+
+def test_mistakes_are_refused(tiles):
+    with pytest.raises(SettingError, match="cosine of near-duplicates"):
+        duplicates(tiles, cosine=2)
