@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 from eigenview.data import ArraySource, FolderSource, ListSource, ShardSource, TableSource, open_source
 from eigenview.errors import DataError, SettingError
+from eigenview.names import named_code
 from tests.data.pictures import encoded, gradient, write_folder
 from tests.data.test_shards import write_shards
 
@@ -88,3 +90,61 @@ def test_mistakes_are_told_in_one_line(places):
         open_source("")
     with pytest.raises(DataError, match=r"no such file: .*gone\.parquet"):
         open_source("gone.parquet")
+
+
+OWN_SOURCE = """
+import numpy as np
+from eigenview.data import PixelImage, SourceInfo
+from eigenview.data.source import Unannotated
+
+class Stripes(Unannotated):
+    def __init__(self, *, count="5"):
+        self.count = int(count)
+    def __len__(self):
+        return self.count
+    def image(self, index):
+        return PixelImage(np.full((8, 8, 3), index, dtype=np.uint8), name=f"stripe {index}")
+    def describe(self):
+        return SourceInfo("own", "stripes", self.count)
+
+nothing = 3
+"""
+
+
+def test_a_source_of_ones_own_is_opened_where_this_call_names_it(tmp_path, monkeypatch):
+    (tmp_path / "my_stripes.py").write_text(OWN_SOURCE)
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SettingError, match="runs only if this very call names it"):
+        open_source("my_stripes:Stripes")
+    assert "my_stripes" not in sys.modules
+    with named_code("my_stripes:Stripes", "my_stripes:nothing"):
+        assert len(open_source("my_stripes:Stripes?count=7")) == 7
+        assert open_source("my_stripes:Stripes").image(3).pixels()[0, 0, 0] == 3
+        with pytest.raises(SettingError, match="has no option 'cout'; did you mean count"):
+            open_source("my_stripes:Stripes?cout=7")
+        with pytest.raises(SettingError, match="must be a class or a function"):
+            open_source("my_stripes:nothing")
+
+
+def test_an_address_that_only_a_file_names_is_not_fetched():
+    with pytest.raises(DataError, match="give it yourself"):
+        open_source("http://127.0.0.1:9/shards-{000..002}.tar", network=False)
+
+
+def test_a_misspelt_option_gets_a_suggestion(tmp_path):
+    (tmp_path / "a.png").write_bytes(b"x")
+    with pytest.raises(SettingError, match=r"has no option 'labeled'.*did you mean labelled"):
+        open_source(f"{tmp_path}/?labeled=yes")
+
+
+def test_class_folders_are_noticed(tmp_path):
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        for number in range(2):
+            (tmp_path / name / f"{number}.png").write_bytes(b"x")
+    info = open_source(str(tmp_path)).describe()
+    assert info.class_folders == ("cat", "dog")
+    assert "?labelled=yes" in info.labels_hint
+    assert open_source(f"{tmp_path}/?labelled=yes").describe().labels_hint == ""
+    (tmp_path / "loose.png").write_bytes(b"x")
+    assert open_source(str(tmp_path)).describe().labels_hint == ""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from eigenview.data import BatchSource, Source, UnreadableImage
+from eigenview.data import BatchSource, Source, StreamSource, UnreadableImage, subset
 
 HASHED_AT_ONCE = 1024  # images
+SAMPLED = 64  # images whose content is hashed where the whole is not read
 DIGITS = 16  # of a hash that is shown or names a file
 
 
@@ -62,3 +64,34 @@ def settings_identity(settings: Mapping[str, object]) -> str:
     """A hash of plain settings: the same for the same names and values, in any order."""
     text = json.dumps(settings, sort_keys=True, ensure_ascii=False, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+
+
+def source_identity(source: Source | StreamSource) -> str:
+    """A hash of a source that does not read it whole, the same on every process that sees the same files.
+
+    Names, labels, numbers of bytes and times of change where images or shards are files; of all, a sample's content.
+    """
+    digest = hashlib.sha256(f"{source.describe().kind}\n".encode())
+    if not isinstance(source, Source):
+        shards = [str(shard) for shard in getattr(source, "shards", ())]
+        digest.update("\n".join(map(_file_facts, shards)).encode("utf-8", "backslashreplace"))
+        return digest.hexdigest()[:DIGITS]
+    digest.update(f"{len(source)} {source.classes}\n".encode())
+    if source.labels is not None:
+        digest.update(np.ascontiguousarray(source.labels).tobytes())
+    for number in range(len(source)):
+        path = source.path(number)
+        if path is not None:
+            digest.update(f"{source.name(number)} {_file_facts(path)}\n".encode("utf-8", "backslashreplace"))
+    sample = np.unique(np.linspace(0, len(source) - 1, min(SAMPLED, len(source))).astype(np.int64))
+    digest.update(images_identity(subset(source, sample)).encode())
+    return digest.hexdigest()[:DIGITS]
+
+
+def _file_facts(path: str | Path) -> str:
+    """Number of bytes and time of the last change; an address or a file that is gone has none."""
+    try:
+        facts = Path(path).stat()
+    except OSError:
+        return f"{path}"
+    return f"{facts.st_size} {facts.st_mtime_ns}"

@@ -57,7 +57,8 @@ def _of_run(options: Options) -> Diagnosis:
     if options.second is not None or options.labels is not None:
         raise SettingError("--second and --labels belong to a file of embeddings; a run makes its own views")
     run = open_run(options.subject, checkpoint=options.checkpoint)
-    source = open_images(options.source or run.directory.config.source, needs_index=True)
+    spec, is_named = options.source or run.directory.config.source, options.source is not None
+    source = open_images(spec, needs_index=True, network=is_named)  # an address in a run's settings is not fetched
     keeps = options.where == "projection"  # what the report shows
     return diagnose_run(run, source, items=options.items, where=options.where, seed=options.seed, keeps=keeps)
 

@@ -22,5 +22,5 @@ def open_or_embed(place: Path, source: str | None, output: Output) -> Embeddings
     if source is not None or not has_some:
         spec = source or directory.config.source
         output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
-        embed(place, spec)
+        embed(place, spec, network=source is not None)  # an address in a run's settings is not fetched
     return open_embeddings(place)

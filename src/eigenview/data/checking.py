@@ -64,6 +64,8 @@ class CheckReport:
             found.append(f"sizes       {_sizes(self.sizes)}")
             found.append(f"stored as   {_most_common(self.modes)}")
         found.append(f"labels      {_labels(self.labels, self.readable)}")
+        if self.info.labels_hint:
+            found.append(f"            {self.info.labels_hint}")
         found.append(f"captions    {_captions(self.captions)}")
         found.append(f"unreadable  {_unreadable(self.unreadable)}")
         if self.unreadable_folders:

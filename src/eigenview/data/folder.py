@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from eigenview.data.files import FilesSource
-from eigenview.data.source import Labels
+from eigenview.data.source import Labels, SourceInfo
 from eigenview.errors import DataError
 from eigenview.names import printable
 
 SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+FEWEST_IN_CLASS = 2  # pictures of a sub-folder that looks like a class
 CLUTTER = {"__MACOSX"}  # what archivers leave behind; hidden files (".", "._") are passed over too
 
 
@@ -33,8 +36,12 @@ class FolderSource(FilesSource):
             blocked = f"; {len(self.unreadable_folders)} folders could not be read" if self.unreadable_folders else ""
             raise DataError(f"no images in {printable(root)} (looked for {looked_for}{blocked}); is the path right?")
         classes, labels = _labels_from_folders(root, names) if labelled else (None, None)
+        self._class_folders = () if labelled else _class_folders(names)
         place = printable(root)
         super().__init__(root, names, kind=kind, place=place, labels=labels, classes=classes, channels=channels)
+
+    def describe(self) -> SourceInfo:
+        return replace(super().describe(), class_folders=self._class_folders)
 
 
 def require_folder(path: Path) -> None:
@@ -81,6 +88,14 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return entry.is_dir()
     except OSError:  # a link to itself, say
         return False
+
+
+def _class_folders(names: list[str]) -> tuple[str, ...]:
+    """The first sub-folders, where every picture lies in one and each of at least two holds several."""
+    counts = Counter(name.split("/", 1)[0] if "/" in name else "" for name in names)
+    if "" in counts or len(counts) < 2 or min(counts.values()) < FEWEST_IN_CLASS:
+        return ()
+    return tuple(printable(name) for name in sorted(counts))
 
 
 def _labels_from_folders(root: Path, names: list[str]) -> tuple[tuple[str, ...], Labels]:

@@ -20,6 +20,7 @@ def open_images(
     workers: int | str = "auto",
     log: str | Path | None = None,
     shows_progress: bool = True,
+    network: bool = True,
 ) -> Source: ...
 
 
@@ -31,6 +32,7 @@ def open_images(
     workers: int | str = "auto",
     log: str | Path | None = None,
     shows_progress: bool = True,
+    network: bool = True,
 ) -> AnySource: ...
 
 
@@ -41,13 +43,14 @@ def open_images(
     workers: int | str = "auto",
     log: str | Path | None = None,
     shows_progress: bool = True,
+    network: bool = True,
 ) -> AnySource:
     """The source that ``spec`` describes, or is, ready to be read again and again.
 
     Small images of one size are kept decoded (:func:`eigenview.data.memory.kept_if_small`). ``needs_index`` refuses
-    streams, which can only be read in order.
+    streams, which can only be read in order; ``network=False`` addresses (:func:`open_source`).
     """
-    source = open_source(spec) if isinstance(spec, (str, Path)) else spec
+    source = open_source(spec, network=network) if isinstance(spec, (str, Path)) else spec
     place = printable(spec) if isinstance(spec, (str, Path)) else source.describe().place
     if not isinstance(source, Source):
         if needs_index and isinstance(source, StreamSource):

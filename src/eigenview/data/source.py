@@ -32,6 +32,7 @@ class SourceInfo:
     is_labelled: bool = False
     is_captioned: bool = False
     has_depth: bool = False
+    class_folders: tuple[str, ...] = ()  # sub-folders that look like classes, of a folder opened without labels
     unreadable: int = 0  # images left out of the count because they cannot be read, as far as known
 
     def __str__(self) -> str:
@@ -40,6 +41,17 @@ class SourceInfo:
         more = [f"{len(self.classes)} classes" if self.classes else "labels"] if self.is_labelled else []
         more += ["captions"] * self.is_captioned + ["depth"] * self.has_depth
         return f"{self.kind} {self.place}: {', '.join([count, *more])}"
+
+    @property
+    def labels_hint(self) -> str:
+        """How to use sub-folders that look like classes as labels; empty where there are none."""
+        if not self.class_folders:
+            return ""
+        few = ", ".join(self.class_folders[:3]) + (", …" if len(self.class_folders) > 3 else "")
+        return (
+            f"{len(self.class_folders)} sub-folders look like classes ({few}): "
+            f"write '{self.place.rstrip('/')}/?labelled=yes' to use them as labels"
+        )
 
 
 @runtime_checkable

@@ -31,7 +31,7 @@ from eigenview.data.shards import ShardSource
 from eigenview.data.source import Source, StreamSource
 from eigenview.data.tables import TableSource
 from eigenview.errors import DataError, SettingError
-from eigenview.names import printable
+from eigenview.names import did_you_mean, is_code, own_code, printable
 
 Option = str | int | float | bool | Path | None
 AnySource = Source | StreamSource
@@ -57,9 +57,17 @@ READERS: dict[str, Callable[..., AnySource]] = {
 YES_AND_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
-def open_source(spec: str | Path, **options: Option) -> AnySource:
-    """The source that ``spec`` describes; ``options`` add to, and win over, those in the text."""
+def open_source(spec: str | Path, *, network: bool = True, **options: Option) -> AnySource:
+    """The source that ``spec`` describes; ``options`` add to, and win over, those in the text.
+
+    ``network=False`` refuses addresses: for a spec that a file names, such as a run's settings, and no user did.
+    ``module:attribute`` of a user's own, a callable that returns a source, is imported only if this call names it.
+    """
     kind, place, written = (None, str(spec), {}) if isinstance(spec, Path) else _parsed(spec)
+    if "://" in place and not network:
+        raise DataError(f"{printable(place)} is an address that only a file names; give it yourself to have it fetched")
+    if kind is None and is_code(place) and not Path(place).exists():
+        return _own_source(place, {**written, **options})
     kind = kind if kind is not None else _guessed(place)
     if kind in DRAWN:
         opener: Callable[..., AnySource] = DRAWN[kind]
@@ -76,6 +84,24 @@ def open_source(spec: str | Path, **options: Option) -> AnySource:
             raise DataError(f"no such folder: {printable(directory)}; {kind} needs its published files there")
         return opener(directory, **chosen)
     return opener(_tables(place) if kind == "table" else place, **chosen)
+
+
+def _own_source(name: str, options: Mapping[str, Option]) -> AnySource:
+    """What a user's own callable makes of its options, which come as text from a command line."""
+    make = own_code(name, kind="source")
+    if not callable(make):
+        raise SettingError(f"source {name} must be a class or a function that makes a source; it is {make!r:.60}")
+    known = {option for option, one in inspect.signature(make).parameters.items() if one.kind is not one.VAR_KEYWORD}
+    for option in options:
+        if option not in known:
+            raise SettingError(f"source {name} has no option {option!r}{did_you_mean(option, known)}")
+    source = make(**options)
+    if not isinstance(source, (Source, StreamSource)):
+        raise SettingError(
+            f"source {name} made a {type(source).__name__}, which is no source: inherit eigenview.data.Unannotated and "
+            "give it __len__, image and describe"
+        )
+    return source
 
 
 def _parsed(spec: str) -> tuple[str | None, str, dict[str, str]]:
@@ -130,7 +156,8 @@ def _known(opener: Callable[..., AnySource], kind: str, options: Mapping[str, Op
     settings = _settings(opener)
     for name in options:
         if name not in settings:
-            raise SettingError(f"{kind} has no option {name!r}; it has {', '.join(settings)}")
+            meant = did_you_mean(name, settings)
+            raise SettingError(f"{kind} has no option {name!r}; it has {', '.join(settings)}{meant}")
     return dict(options)
 
 

@@ -68,7 +68,7 @@ class Run:
         """The images given, or those of its training; an address in the run's settings is not fetched."""
         if source is not None:
             return open_images(source, needs_index=True)
-        return open_images(self.config.source, needs_index=True)
+        return open_images(self.config.source, needs_index=True, network=False)
 
     def evaluate(
         self,

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from eigenview.batches import encoded_batches
-from eigenview.batches.identity import settings_identity
+from eigenview.batches.identity import settings_identity, source_identity
 from eigenview.data import BatchSource, Failure, Source, StreamSource, open_source
 from eigenview.data.source import NO_LABEL
 from eigenview.data.workers import worker_count
@@ -19,7 +19,6 @@ from eigenview.evaluation.checks import some
 from eigenview.names import printable
 from eigenview.nn import POOLED
 from eigenview.search.about import About, anchored
-from eigenview.search.identity import source_identity
 from eigenview.search.makers import AnyRun, Maker, maker_of
 from eigenview.search.parts import Parts, Piece, joined_piece
 from eigenview.search.processes import started_processes
@@ -55,6 +54,7 @@ def embed(
     resume: bool = True,
     group: Group = None,
     progress: Progress | None = None,
+    network: bool = True,
 ) -> Embedded:
     """The vectors of every readable image of ``source``, in its order, into ``out``: .parquet or .npy.
 
@@ -71,7 +71,7 @@ def embed(
     must see the same files. Memory: one part of 8,192 vectors for each process. Sources are told apart by their names,
     labels, numbers of bytes and times of change where images are files, and by the content of 64 of their images.
     """
-    opened = open_source(source) if isinstance(source, (str, Path)) else source
+    opened = open_source(source, network=network) if isinstance(source, (str, Path)) else source
     if batch_size < 1:
         raise SettingError(f"batch_size must be at least 1; got {batch_size}")
     maker = maker_of(run, view=view, layer=layer)
@@ -129,7 +129,7 @@ class _Work:
             "encoder": self.maker.identity,
             "layer": self.maker.layer,
             "view": repr(self.maker.view),
-            "source": source_identity(self.reader),
+            "source": source_identity(self.reader.source),
         }
 
     def _is_finished(self, settings: dict[str, str]) -> bool:

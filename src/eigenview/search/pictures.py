@@ -49,7 +49,7 @@ class Pictures:
         if about is None or about.spec is None:
             return None
         try:
-            found = open_source(about.spec)
+            found = open_source(about.spec, network=False)
         except EigenviewError:
             return None
         return found if isinstance(found, Source) else None
