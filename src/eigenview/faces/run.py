@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from eigenview.report import write_report
 from eigenview.runs import LAST, RunDirectory, Score, TrainConfig, TrainedRun
 from eigenview.runs import open_run as open_trained
 from eigenview.search import embed
-from eigenview.training import Listener
+from eigenview.training import Listener, shown_progress
 from eigenview.training import train as train_config
 from eigenview.training.start import prepare
 
@@ -29,7 +30,7 @@ class Run:
     """A run directory. Every method is the verb of that name; ``checkpoint`` is what they use of the run."""
 
     def __init__(self, folder: str | Path, *, checkpoint: str = LAST, encoder: nn.Module | str | None = None) -> None:
-        self.directory = RunDirectory.existing(folder)
+        self.directory = RunDirectory.existing(os.path.abspath(folder))  # good after a change of folder, too
         self.checkpoint, self._encoder = checkpoint, encoder
         self._opened: TrainedRun | None = None
 
@@ -121,19 +122,21 @@ def train(
     encoder: str | Mapping[str, Any] | nn.Module | None = None,
     views: str | Mapping[str, Any] | None = None,
     resume: bool = False,
-    listeners: Sequence[Listener] = (),
+    listeners: Sequence[Listener] | None = None,
     **settings: Any,
 ) -> Run:
-    """Learn a representation from images; what is not given is chosen for them and this machine, with reasons.
+    """Learn a representation from images; what is not given is chosen for them and this machine (``run.config``).
 
     ``source`` is a folder, a table, shards, a named set, or a whole ``TrainConfig``. ``settings`` are those of a run:
     ``minutes=10`` or ``epochs=…``, ``batch_size``, ``optimizer={"learning_rate": 0.01}``, ``method_settings={…}``.
-    A method, encoder or source of your own is named ``module:attribute``; an encoder may also be a module.
+    A method, encoder or source of your own is named ``module:attribute``; an encoder may also be a module. Progress is
+    shown unless other ``listeners`` are given.
     """
+    told = [shown_progress()] if listeners is None else listeners
     module = encoder if isinstance(encoder, nn.Module) else None
     if isinstance(source, TrainConfig):
         with named_code(source.method, source.encoder.name, source.source):
-            directory = train_config(source, encoder=module, resume=resume, listeners=listeners)
+            directory = train_config(source, encoder=module, resume=resume, listeners=told)
             return Run(directory.folder, encoder=module or source.encoder.name)
     given = {**settings, "source": str(source)}
     named = {"out": None if out is None else str(out), "method": method}
@@ -145,7 +148,5 @@ def train(
     chosen = given.get("encoder", {}).get("name")
     with named_code(method, chosen, str(source)):
         prepared = prepare(given, resume=resume)
-        directory = train_config(
-            prepared.config, source=prepared.source, encoder=module, resume=resume, listeners=listeners
-        )
+        directory = train_config(prepared.config, source=prepared.source, encoder=module, resume=resume, listeners=told)
     return Run(directory.folder, encoder=module or chosen)

@@ -65,8 +65,8 @@ def neighbours(
 
     ``embeddings`` is an open file, its path, or a run directory with one. A query is a picture's file (text or Path),
     the index of an item (a number), or a vector (a tensor (d,) or (q, d)). A file that was embedded itself is looked up
-    by its path; any other needs the encoder: that of ``run``, or of the run that the embeddings remember. Another
-    encoder than theirs is refused.
+    by its path, or by the end of it; any other needs the encoder: that of ``run``, or of the run that the embeddings
+    remember. Another encoder than theirs is refused.
 
     ``engine``: exact is a matrix product over all rows; faiss an inverted file, kept beside the embeddings for the next
     time. It is approximate, and building it takes longer than many exact searches: each answer says its recall.
@@ -146,6 +146,8 @@ def _asked(given: Sequence[Query], stored: Embeddings, run: AnyRun | None, view:
             row: int | None = stored.row_of(query)
         else:
             row = stored.row_of_path(printable(os.path.abspath(query)))
+            if row is None and not os.path.isfile(query):
+                row = stored.row_of_name(printable(query))
         if row is not None:
             found[place] = _Asked(stored.paths[row], stored.vectors[row], row)
         else:

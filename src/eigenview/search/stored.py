@@ -56,6 +56,14 @@ class Embeddings:
     def row_of_path(self, path: str) -> int | None:
         return self._rows_by_path.get(path)
 
+    def row_of_name(self, name: str) -> int | None:
+        """The row whose path is ``name`` or ends in it, ``a.jpg`` or ``cats/a.jpg``; None where there is none."""
+        rows = [row for row, path in enumerate(self.paths) if path == name or path.endswith(f"/{name}")]
+        if len(rows) > 1:
+            listed = " and ".join(self.paths[row] for row in rows[:2])
+            raise DataError(f"{name} could be any of {len(rows)} items, such as {listed}; give more of its path")
+        return rows[0] if rows else None
+
     def label_name(self, row: int) -> str | None:
         """The class of a row by name, or by number where names are unknown."""
         if self.labels is None or int(self.labels[row]) == NO_LABEL:

@@ -1,0 +1,223 @@
+"""The same verbs in Python as on the command line: the same folder, bit for bit, and the same answers from it."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw
+from safetensors.numpy import load_file
+
+import eigenview as ev
+from eigenview.export import read_card
+from tests.cli.commands import eigenview, succeeded
+
+CLOCKS = {"seconds", "views_per_second"}  # of a line of metrics: what differs from one run to the next
+OUT = "runs/photos"
+
+
+@dataclass(frozen=True)
+class Both:
+    """Two places with the same photos and a run of the same settings, the one by Python, the other by the command."""
+
+    python: Path
+    command: Path
+    run: ev.Run
+
+    def __iter__(self) -> Iterator[Path]:
+        return iter((self.python, self.command))
+
+    def told(self, *arguments: str) -> str:
+        return succeeded(eigenview(*arguments, folder=self.command))
+
+
+@contextmanager
+def working_in(folder: Path) -> Iterator[None]:
+    before = Path.cwd()
+    os.chdir(folder)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def write_photos(folder: Path, count: int = 40) -> None:
+    """JPEGs of discs and squares, one class to a folder."""
+    random = np.random.default_rng(0)
+    for number in range(count):
+        photo = Image.fromarray(random.integers(60, 120, (48, 64, 3), dtype=np.uint8))
+        draw, (left, top) = ImageDraw.Draw(photo), random.integers(4, 24, 2)
+        box, colour = (left, top, left + 20, top + 20), tuple(random.integers(120, 255, 3))
+        draw.ellipse(box, fill=colour) if number % 2 else draw.rectangle(box, fill=colour)
+        place = folder / ("squares", "discs")[number % 2] / f"{number:02d}.jpg"
+        place.parent.mkdir(parents=True, exist_ok=True)
+        photo.save(place, quality=95)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Both:
+    python, command = (tmp_path_factory.mktemp(name) for name in ("python", "command"))
+    for place in (python, command):
+        write_photos(place / "photos")
+    options = ["--steps", "6", "--seed", "3", "--log-every", "2", "--workers", "0", "--encoder.width", "0.25"]
+    succeeded(eigenview("train", "photos/", "--out", OUT, *options, folder=command))
+    with working_in(python):
+        run = ev.train("photos/", out=OUT, steps=6, seed=3, log_every=2, workers=0, encoder={"width": 0.25})
+    return Both(python, command, run)
+
+
+def files_of(run: Path) -> list[str]:
+    return sorted(path.relative_to(run).as_posix() for path in run.rglob("*") if path.is_file())
+
+
+def test_training_leaves_the_same_folder(both):
+    mine, theirs = (place / OUT for place in both)
+    assert files_of(mine) == files_of(theirs)
+    assert {"config.json", "diagnosis.json", "metrics.jsonl", "sample/sample.json"} <= set(files_of(mine))
+    for name in ("config.json", "data.json", "method.json", "environment.json", "diagnosis.json"):
+        assert json.loads((mine / name).read_text()) == json.loads((theirs / name).read_text()), name
+    for name in files_of(mine):
+        if name.startswith("sample/"):
+            assert (mine / name).read_bytes() == (theirs / name).read_bytes(), name
+
+
+def test_training_computes_the_same_bits(both):
+    for name in ("last", "best"):
+        mine, theirs = (load_file(place / OUT / "checkpoints" / name / "weights.safetensors") for place in both)
+        assert mine.keys() == theirs.keys()
+        assert all(np.array_equal(mine[key], theirs[key]) for key in mine)
+    mine, theirs = (
+        [
+            {name: value for name, value in json.loads(line).items() if name not in CLOCKS}
+            for line in (place / OUT / "metrics.jsonl").read_text().splitlines()
+        ]
+        for place in both
+    )
+    assert mine == theirs
+    assert len(mine) > 3
+
+
+def test_evaluation_gives_the_same_scores(both):
+    told = both.told("evaluate", OUT, "photos/?labelled=yes", "--protocol", "knn", "few-label", "--json")
+    scores = both.run.evaluate(f"{both.python}/photos/?labelled=yes", protocols=["knn", "few-label"])
+    theirs = {(score["subject"], score["name"]): score["value"] for score in json.loads(told)}
+    assert {(score.subject, score.name): score.value for score in scores} == theirs
+    assert sorted(map(str, both.run.scores)) == sorted(map(str, scores))
+    mine = [name for name in files_of(both.python / OUT) if name.startswith("evaluation/")]
+    assert mine == [name for name in files_of(both.command / OUT) if name.startswith("evaluation/")]
+    assert len(mine) == len(scores)
+
+
+def test_diagnosis_report_and_export_are_the_same(both):
+    told = json.loads(both.told("diagnose", OUT, "photos/", "--json"))
+    assert both.run.diagnose(both.python / "photos").verdict == told["verdict"]
+    assert (both.python / OUT / "diagnosis.json").read_text() == (both.command / OUT / "diagnosis.json").read_text()
+    both.told("report", OUT)
+    page = both.run.report()
+    assert page == both.python / OUT / "report.html"
+    assert (both.command / OUT / "report.html").is_file()
+    both.told("export", OUT, "--to", "safetensors")
+    made = both.run.export()
+    other = both.command / OUT / "export" / made.path.name
+    assert read_card(other) == made.card
+    mine, theirs = load_file(made.path), load_file(other)
+    assert mine.keys() == theirs.keys()
+    assert all(np.array_equal(mine[key], theirs[key]) for key in mine)
+
+
+def test_embeddings_and_their_neighbours_are_the_same(both):
+    both.told("embed", OUT, "photos/", "-o", "photos.npy")
+    mine = both.run.embed(both.python / "photos", both.python / "photos.npy")
+    theirs = ev.open_embeddings(both.command / "photos.npy")
+    assert np.array_equal(mine.array, theirs.array)
+    assert [Path(name).relative_to(both.python).as_posix() for name in mine.names] == [
+        Path(name).relative_to(both.command).as_posix() for name in theirs.names
+    ]
+    picture = "photos/discs/07.jpg"
+    told = json.loads(both.told("neighbours", "photos.npy", picture, "-k", "4", "--json"))
+    answer = mine.neighbours(both.python / picture, k=4)[0]
+    assert [(found.index, found.cosine) for found in answer.neighbours] == [
+        (found["index"], found["cosine"]) for found in told[0]["neighbours"]
+    ]
+
+
+def test_the_lines_of_the_readme_work_as_they_stand(both, tmp_path):
+    with working_in(both.python):
+        run = ev.open_run(OUT)
+        assert repr(run) == f"Run({str(both.python / OUT)!r})"
+        assert run.config.steps == 6
+        assert run.metrics[-1]["step"] == 6
+        emb = run.embed("photos/")
+        assert emb.array.shape == (40, run.trained.encoder.feature_width)
+        assert emb.about.run == "photos"
+        for query in ("photos/discs/07.jpg", "discs/07.jpg", "07.jpg", both.python / "photos/discs/07.jpg"):
+            (answer,) = emb.neighbours(query, k=3)
+            assert answer.row == emb.names.index(str(both.python / "photos/discs/07.jpg"))
+            assert len(answer.neighbours) == 3
+        Image.new("RGB", (64, 48), "red").save(tmp_path / "new.jpg")
+        (fresh,) = emb.neighbours(tmp_path / "new.jpg", k=1)
+        assert fresh.row is None
+        assert emb.duplicates().images == 40
+        assert emb.map().shape == (40, 2)
+        assert np.isfinite(emb.map()).all()
+        assert emb.diagnose().figures.n == 40
+        again = ev.open_embeddings(emb.save(tmp_path / "photos.parquet"))
+        assert np.array_equal(again.array, emb.array)
+        assert again.names == emb.names
+        assert again.about == emb.about
+        assert np.array_equal(run.embed("photos/?labelled=yes", tmp_path / "labelled.npy").labels, [0] * 20 + [1] * 20)
+
+
+def test_what_is_not_said_goes_by_the_images_of_training(both, tmp_path):
+    with working_in(both.python):
+        assert ev.open_run(OUT).diagnose().figures.n == 40
+        assert len(ev.open_run(OUT).embed(out=tmp_path / "out.npy")) == 40
+
+
+def test_a_run_goes_on_in_python_as_on_the_command_line(both):
+    for place in both:
+        shutil.copytree(place / OUT, place / "runs" / "longer", dirs_exist_ok=True)
+    succeeded(eigenview("train", "--resume", "--out", "runs/longer", "--steps", "8", folder=both.command))
+    with working_in(both.python):
+        run = ev.train("photos/", out="runs/longer", steps=8, resume=True)
+    assert run.metrics[-1]["step"] == 8
+    mine, theirs = (load_file(place / "runs/longer/checkpoints/last/weights.safetensors") for place in both)
+    assert all(np.array_equal(mine[key], theirs[key]) for key in mine)
+
+
+def test_a_mistake_is_one_line_in_python_too(both):
+    with working_in(both.python):
+        with pytest.raises(ev.EigenviewError, match=r"holds a run already: go on with it"):
+            ev.train("photos/", out=OUT, steps=6)
+        with pytest.raises(ev.EigenviewError, match=r"did you mean simclr\?"):
+            ev.train("photos/", method="simclrr")
+        with pytest.raises(ev.EigenviewError, match=r"no setting is called steps_; did you mean steps\?"):
+            ev.train("photos/", out="runs/other", steps_=6)
+        with pytest.raises(ev.EigenviewError, match="is no run directory"):
+            ev.open_run("photos")
+        shutil.copytree("photos", "more/photos", dirs_exist_ok=True)
+        shutil.copytree("photos/discs", "more/discs", dirs_exist_ok=True)
+        several = ev.open_run(OUT).embed("more", "more.npy")
+        with pytest.raises(
+            ev.EigenviewError, match=r"07\.jpg could be any of 2 items, such as .*; give more of its path"
+        ):
+            several.neighbours("07.jpg")
+        with pytest.raises(ev.EigenviewError, match=r"no such picture: .*nowhere\.jpg"):
+            ev.open_embeddings(OUT).neighbours("nowhere.jpg")
+        assert not Path("runs/other").exists()
+
+
+def test_what_there_is_by_name_can_be_listed():
+    assert "simclr" in ev.list_methods()
+    assert "resnet18" in ev.list_encoders()
+    assert "simclr-cifar" in ev.list_views()
+    assert ev.create_encoder("small", width=0.25).feature_width == 64
+    with pytest.raises(ev.EigenviewError, match="did you mean resnet18"):
+        ev.create_encoder("resnt18")
