@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -164,6 +165,19 @@ def test_the_gravest_finding_comes_first_and_hides_what_it_explains():
     found = diagnose(constant, constant, loss=6.0, chance=6.0)
     assert names(found) == ["full collapse", "at chance"]
     assert all(finding.reasons and finding.advice for finding in found.findings)
+
+
+def test_advice_names_verbs_of_the_command_line_not_functions():
+    items = gaussian(300, 32)
+    items[270:] = items[:30]
+    findings = [
+        *diagnose(items).findings,
+        *diagnose(gaussian(300, 32), thresholds=Thresholds(crowding=-1)).findings,
+    ]
+    advice = {finding.name: finding.advice for finding in findings}
+    assert "eigenview duplicates" in advice["duplicated data"]
+    assert "eigenview diagnose RUN --where features" in advice["crowded"]
+    assert not re.search(r"\w\(|=True", " ".join(advice.values()))
 
 
 def test_thresholds_can_be_replaced():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +137,30 @@ def test_a_sheet_shows_pictures_from_the_source_and_survives_their_loss(stored, 
         contact_sheet(answers, stored, tmp_path / "sheet.jpg")
     with pytest.raises(SettingError, match="at least one answer"):
         contact_sheet([], stored, tmp_path / "sheet.png")
+
+
+def test_sheets_are_called_after_their_subject_and_do_not_replace_each_other(stored, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = {path.name for path in tmp_path.iterdir()}
+    answers = neighbours(stored, [3, 4, 5], k=2)
+    made = [contact_sheet(answers[0], stored), contact_sheet(answers[0], stored), contact_sheet(answers, stored)]
+    first = made[0].read_bytes()
+    made += [contact_sheet(answers[1], stored), duplicates_sheet(duplicates(stored), stored)]
+    made += [contact_sheet(neighbours(stored, stored.vectors[0] + 1, k=2), stored)]
+    assert [str(path) for path in made] == [
+        "neighbours-03.png",
+        "neighbours-03-2.png",
+        "neighbours-03-and-2-more.png",
+        "neighbours-04.png",
+        "duplicates-SmallEncoder.png",
+        "neighbours-vector-0.png",
+    ]
+    assert {path.name for path in tmp_path.iterdir()} - before == {str(path) for path in made}
+    assert made[0].read_bytes() == first
+    hostile = replace(answers[0], query="../../etc/\x1b[31m pass wd" + "é" * 300 + ".JPG")
+    assert re.fullmatch(r"neighbours-31m-pass-wdé{29}\.png", str(contact_sheet(hostile, stored)))
+    assert contact_sheet(answers[1], stored, "neighbours-03.png") == Path("neighbours-03.png")  # asked for: replaced
+    assert made[0].read_bytes() != first
 
 
 def test_a_picture_that_is_gone_is_not_mistaken_for_the_next_one(tmp_path):

@@ -23,7 +23,7 @@ class Options(Strict):
     # of a file of vectors, the pictures they were made of
     cosine: Annotated[float | None, Word("X")] = None  # how alike is near-identical; the library's threshold unless
     # given
-    out: Annotated[Path, Word("FILE", "-o")] = Path("duplicates.png")  # the contact sheet
+    out: Annotated[Path | None, Word("FILE", "-o")] = None  # the contact sheet; duplicates-NAME.png unless given
     as_json: AsJson = False  # print the sets as JSON, and draw nothing
 
 

@@ -124,8 +124,8 @@ def crowded(figures: Figures, limits: Thresholds) -> Finding | None:
             f"{figures.crowding:.0%} of the way to a single point (limit {limit:.0%})",
             f"two rows have a mean cosine of {figures.mean_cosine:.3f}",
         ),
-        "rows cover a small part of the sphere. Judge features before a head around their mean (centred=True); for "
-        "embeddings, train longer, lower the temperature or weigh uniformity more",
+        "rows cover a small part of the sphere. Judge features before a head around their mean (eigenview diagnose RUN "
+        "--where features); for embeddings, train longer, lower the temperature or weigh uniformity more",
     )
 
 
@@ -166,8 +166,8 @@ def duplicated(figures: Figures, limits: Thresholds) -> Finding | None:
             f"{figures.duplicates} of rows have a near-duplicate (limit {limits.duplicates:g}; "
             f"{figures.duplicates_by_chance:.2g} by chance), such as {pairs}",
         ),
-        "list all by near_duplicates(...) and keep one of each: duplicates are negatives of themselves, and across "
-        "splits they leak",
+        "see which are copies of one picture (eigenview duplicates, which confirms each on its pixels): copies are "
+        "negatives of themselves, and across splits they leak",
     )
 
 

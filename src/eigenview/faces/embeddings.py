@@ -55,8 +55,8 @@ class Embeddings:
         """The nearest images to pictures (by file) or items (by number)."""
         return neighbours(self.stored, query, k=k, run=self._run)
 
-    def contact_sheet(self, answers: Answer | Sequence[Answer], out: str | Path) -> Path:
-        """A picture of the answers of :meth:`neighbours`."""
+    def contact_sheet(self, answers: Answer | Sequence[Answer], out: str | Path | None = None) -> Path:
+        """A picture of the answers of :meth:`neighbours`, called after its query unless ``out`` is given."""
         return contact_sheet(answers, self.stored, out)
 
     def duplicates(self) -> DuplicateSets:

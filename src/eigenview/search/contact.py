@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
+from itertools import count
 from pathlib import Path
 
 from eigenview.data import Source
@@ -16,12 +19,13 @@ from eigenview.search.stored import Embeddings
 COLUMNS = 8  # pictures side by side
 MOST_SETS, MOST_IN_SET = 40, 16  # shown on a sheet of duplicates
 MOST_QUERIES = 40
+LONGEST_NAME = 40  # letters of an image's name in a sheet's: four bytes each at most
 
 
 def contact_sheet(
     answers: Answer | Sequence[Answer],
     embeddings: Embeddings,
-    out: str | Path,
+    out: str | Path | None = None,
     *,
     source: Source | None = None,
     columns: int = COLUMNS,
@@ -29,27 +33,36 @@ def contact_sheet(
     """A PNG: each query at the left, framed, and its neighbours beside it with cosine, name and class.
 
     Pictures come from ``source`` if given, from their files, or from the source that the embeddings remember; one that
-    is gone leaves a grey field. At most 40 queries are shown.
+    is gone leaves a grey field. At most 40 queries are shown. ``out`` is replaced; without it, the sheet is called
+    after its query, ``neighbours-QUERY.png``, with a number behind it where there is such a file.
     """
     given = [answers] if isinstance(answers, Answer) else list(answers)
     if not given:
         raise SettingError("a contact sheet needs at least one answer; got none")
+    others = f"-and-{len(given) - 1}-more" if len(given) > 1 else ""
+    place = _place(out, f"neighbours-{_plain_name(given[0].query)}{others}")
     pictures = Pictures(embeddings, source)
     blocks = [_answered(answer, pictures) for answer in given[:MOST_QUERIES]]
     more = f", {MOST_QUERIES} of {len(given)} queries shown" if len(given) > MOST_QUERIES else ""
     title = f"Nearest by cosine among {_counted(len(embeddings), 'image')}{_origin(embeddings)}{more}"
-    return write_sheet(title, blocks, _png(out), columns=columns)
+    return write_sheet(title, blocks, place, columns=columns)
 
 
 def duplicates_sheet(
     found: DuplicateSets,
     embeddings: Embeddings,
-    out: str | Path,
+    out: str | Path | None = None,
     *,
     source: Source | None = None,
     columns: int = COLUMNS,
 ) -> Path:
-    """A PNG of the sets, closest first: 40 sets of up to 16 pictures each; headings say how many there are."""
+    """A PNG of the sets, closest first: 40 sets of up to 16 pictures each; headings say how many there are.
+
+    ``out`` is replaced; without it, the sheet is called after the embeddings, ``duplicates-NAME.png``, with a number
+    behind it where there is such a file.
+    """
+    about = embeddings.about
+    place = _place(out, f"duplicates-{_plain_name(about.run if about is not None else embeddings.place.stem)}")
     pictures = Pictures(embeddings, source)
     blocks = []
     for number, copies in enumerate(found.sets[:MOST_SETS], start=1):
@@ -63,7 +76,7 @@ def duplicates_sheet(
         blocks.append(Block(heading, None, tiles))
     what = _counted(len(found.sets), "set") if found.sets else "No sets"
     title = f"{what} of copies, confirmed on their pixels{_origin(embeddings)}"
-    return write_sheet(title, blocks, _png(out), columns=columns)
+    return write_sheet(title, blocks, place, columns=columns)
 
 
 def _answered(answer: Answer, pictures: Pictures) -> Block:
@@ -88,8 +101,18 @@ def _counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def _png(out: str | Path) -> Path:
+def _place(out: str | Path | None, name: str) -> Path:
+    """Where a sheet goes: there, or under its own name in the working directory, numbered where that is taken."""
+    if out is None:
+        places = (Path(f"{name}{'' if number == 1 else f'-{number}'}.png") for number in count(1))
+        return next(place for place in places if not os.path.lexists(place))
     place = Path(out)
     if place.suffix.lower() != ".png":
         raise SettingError(f"a contact sheet is a .png file; got {place.name!r}")
     return place
+
+
+def _plain_name(path: str) -> str:
+    """The name of an image without its suffix, in letters that any file may be called by."""
+    name = re.sub(r"\.(jpe?g|png|webp|bmp|tiff?|gif|heic|avif)$", "", re.split(r"[/\\]", path)[-1], flags=re.IGNORECASE)
+    return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:LONGEST_NAME] or "image"
