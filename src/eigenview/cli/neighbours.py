@@ -31,9 +31,7 @@ class Options(Strict):
     run: Annotated[Path | None, Word("RUN")] = None  # whose encoder sees the pictures, where a file of embeddings does
     # not know its run
     k: Annotated[int, Word("N", "-k")] = Field(10, ge=1)  # neighbours of each picture
-    out: Annotated[Path | None, Word("FILE", "-o")] = (
-        None  # the contact sheet; neighbours-QUERY.png unless given
-    )
+    out: Annotated[Path | None, Word("FILE", "-o")] = None  # the contact sheet; neighbours-QUERY.png unless given
     engine: Literal["exact", "faiss"] = "exact"  # of the search: faiss is approximate, and says how many it finds
     as_json: AsJson = False  # print the neighbours as JSON, and draw nothing
 

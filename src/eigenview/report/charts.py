@@ -29,7 +29,7 @@ T = 2.0  # of the uniformity that training logs
 
 def curves(run: RunFiles) -> dict[str, JSON]:
     """Each metric as {x: steps, y: values}; missing values are left out."""
-    found: dict[str, JSON] = {}
+    drawn: dict[str, JSON] = {}
     for name in CURVES:
         pairs = [
             (step, value)
@@ -38,7 +38,7 @@ def curves(run: RunFiles) -> dict[str, JSON]:
         ]
         if pairs:
             steps, values = thinned(pairs)
-            found[name] = {"x": steps, "y": values}
+            drawn[name] = {"x": steps, "y": values}
     both = [
         (a, u)
         for line in run.metrics
@@ -46,8 +46,8 @@ def curves(run: RunFiles) -> dict[str, JSON]:
     ]
     if both:
         across, down = thinned(both)
-        found["plane"] = {"x": across, "y": down}
-    return found
+        drawn["plane"] = {"x": across, "y": down}
+    return drawn
 
 
 def thinned(pairs: Sequence[tuple[float, float]]) -> tuple[list[JSON], list[JSON]]:
@@ -63,11 +63,11 @@ def chart_data(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
     """Everything but the map: ``structures`` holds that of each run with a sample, by its place."""
     listed: list[JSON] = []
     for place, run in enumerate(runs):
-        found = structures.get(place)
-        one: dict[str, JSON] = {"name": run.name, "curves": curves(run), "alarms": _alarms(run)}
-        one["spectra"] = _spectra(run, found)
-        one["laplacian"] = _laplacian(run, found)
-        listed.append(one)
+        structure = structures.get(place)
+        content: dict[str, JSON] = {"name": run.name, "curves": curves(run), "alarms": _alarms(run)}
+        content["spectra"] = _spectra(run, structure)
+        content["laplacian"] = _laplacian(run, structure)
+        listed.append(content)
     return {"runs": listed, "floor": _floor(runs[0]) if len(runs) == 1 else None}
 
 
@@ -79,23 +79,23 @@ def _alarms(run: RunFiles) -> list[JSON]:
     ]
 
 
-def _spectra(run: RunFiles, found: Structure | None) -> list[JSON]:
-    if found is not None and found.spectra:
-        return [{"name": name, "values": [_rounded(one) for one in values]} for name, values in found.spectra]
+def _spectra(run: RunFiles, structure: Structure | None) -> list[JSON]:
+    if structure is not None and structure.spectra:
+        return [{"name": name, "values": [_rounded(value) for value in values]} for name, values in structure.spectra]
     if run.diagnosis is None or not run.diagnosis.figures.singular_values:
         return []
     raw = run.diagnosis.figures.singular_values
-    shares: list[JSON] = [_rounded(one / raw[0]) for one in raw if one > 0]
+    shares: list[JSON] = [_rounded(value / raw[0]) for value in raw if value > 0]
     return [{"name": "embeddings, mean kept", "values": shares}]
 
 
-def _laplacian(run: RunFiles, found: Structure | None) -> JSON:
-    counted = found.laplacian if found is not None else None
+def _laplacian(run: RunFiles, structure: Structure | None) -> JSON:
+    counted = structure.laplacian if structure is not None else None
     if counted is None and run.diagnosis is not None:
         counted = run.diagnosis.figures.clusters
     if counted is None:
         return None
-    values: list[JSON] = [_rounded(one) for one in counted.eigenvalues]
+    values: list[JSON] = [_rounded(value) for value in counted.eigenvalues]
     return {"values": values, "clusters": counted.clusters, "components": counted.components, "nodes": counted.nodes}
 
 
@@ -106,20 +106,20 @@ def _floor(run: RunFiles) -> float | None:
     return None
 
 
-def confusion_data(found: Confusion | None) -> JSON:
-    if found is None:
+def confusion_data(confusion: Confusion | None) -> JSON:
+    if confusion is None:
         return None
-    totals = np.maximum(found.counts.sum(axis=1, keepdims=True), 1)
-    shares: list[JSON] = [[_rounded(one) for one in row] for row in found.counts / totals]
-    counts: list[JSON] = [[int(one) for one in row] for row in found.counts]
-    return {"classes": list(found.classes), "shares": shares, "counts": counts}
+    totals = np.maximum(confusion.counts.sum(axis=1, keepdims=True), 1)
+    shares: list[JSON] = [[_rounded(value) for value in row] for row in confusion.counts / totals]
+    counts: list[JSON] = [[int(value) for value in row] for row in confusion.counts]
+    return {"classes": list(confusion.classes), "shares": shares, "counts": counts}
 
 
-def map_data(sample: Sample, found: Structure) -> dict[str, JSON]:
+def map_data(sample: Sample, structure: Structure) -> dict[str, JSON]:
     """Places as 16-bit numbers, one plane after another; what a point is coloured by; each point's neighbours."""
     maps: list[JSON] = [
-        {"name": one.name, "note": one.note, "places": _packed(_on_grid(one.places), np.uint16)}
-        for one in found.projections
+        {"name": projection.name, "note": projection.note, "places": _packed(_on_grid(projection.places), np.uint16)}
+        for projection in structure.projections
     ]
     sheets = sample.thumbnails
     return {
@@ -127,33 +127,33 @@ def map_data(sample: Sample, found: Structure) -> dict[str, JSON]:
         "maps": maps,
         "colourings": _colourings(sample),
         "names": list(sample.names),
-        "neighbours": _packed(found.neighbours[:, :8], np.uint32),
-        "width": min(8, found.neighbours.shape[1]),
+        "neighbours": _packed(structure.neighbours[:, :8], np.uint32),
+        "width": min(8, structure.neighbours.shape[1]),
         "sheet": {"columns": sheets.columns, "rows": sheets.rows},
     }
 
 
 def _colourings(sample: Sample) -> list[JSON]:
-    found: list[JSON] = []
+    colourings: list[JSON] = []
     if sample.labels is not None:
-        present = [int(one) for one in np.unique(sample.labels)]
-        found.append(_colouring("label", sample.labels, {one: class_name(sample, one) for one in present}))
-    found.append(
+        present = [int(label) for label in np.unique(sample.labels)]
+        colourings.append(_colouring("label", sample.labels, {label: class_name(sample, label) for label in present}))
+    colourings.append(
         _colouring("cluster", sample.clusters, {int(k): f"cluster {k + 1}" for k in np.unique(sample.clusters)})
     )
     if sample.prototypes is not None:
         used = np.unique(sample.prototypes)
         if len(used) <= 60:
-            found.append(_colouring("prototype", sample.prototypes, {int(k): f"prototype {k}" for k in used}))
-    return found
+            colourings.append(_colouring("prototype", sample.prototypes, {int(k): f"prototype {k}" for k in used}))
+    return colourings
 
 
 def _colouring(name: str, values: NDArray[np.int64], names: Mapping[int, str]) -> JSON:
     """Groups in the order of their numbers, with how many points each has."""
     keys = sorted(names, key=lambda key: (key < 0, key))
     place = {key: at for at, key in enumerate(keys)}
-    of = [place[int(one)] for one in values]
-    counts: list[JSON] = [int(one) for one in np.bincount(of, minlength=len(keys))]
+    of = [place[int(value)] for value in values]
+    counts: list[JSON] = [int(value) for value in np.bincount(of, minlength=len(keys))]
     return {"name": name, "groups": [names[key] for key in keys], "counts": counts, "of": _packed(of, np.uint16)}
 
 

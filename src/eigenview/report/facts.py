@@ -13,14 +13,14 @@ def time_figures(run: RunFiles) -> list[tuple[str, str]]:
     last, seconds = run.last, number(run.last.get("seconds"))
     if seconds is None:
         return []
-    found = [("training time", duration(seconds)), ("optimizer steps", f"{number(last.get('step')) or 0:,.0f}")]
+    costs = [("training time", duration(seconds)), ("optimizer steps", f"{number(last.get('step')) or 0:,.0f}")]
     speed = number(last.get("views_per_second"))
     if speed is not None:
-        found += [("views per second", f"{speed:,.0f}"), ("views seen", f"{speed * seconds:,.0f}")]
+        costs += [("views per second", f"{speed:,.0f}"), ("views seen", f"{speed * seconds:,.0f}")]
     cores = used_cores(run)
     if cores is not None:
-        found.append(("core-hours", f"{seconds * cores / 3600:.3g} ({cores:g} core{'s' if cores != 1 else ''})"))
-    return found
+        costs.append(("core-hours", f"{seconds * cores / 3600:.3g} ({cores:g} core{'s' if cores != 1 else ''})"))
+    return costs
 
 
 def used_cores(run: RunFiles) -> float | None:
@@ -42,13 +42,13 @@ def duration(seconds: float) -> str:
 
 def flat(settings: Mapping[str, JSON], before: str = "") -> list[tuple[str, str]]:
     """Nested settings as (name.of.setting, value)."""
-    found = []
+    pairs = []
     for name, value in settings.items():
         if isinstance(value, dict):
-            found += flat(value, f"{before}{name}.")
+            pairs += flat(value, f"{before}{name}.")
         else:
-            found.append((f"{before}{name}", said(value)))
-    return found
+            pairs.append((f"{before}{name}", said(value)))
+    return pairs
 
 
 def said(value: JSON) -> str:
@@ -59,7 +59,7 @@ def said(value: JSON) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     if isinstance(value, list):
-        return ", ".join(said(one) for one in value) or "none"
+        return ", ".join(said(item) for item in value) or "none"
     return str(value)
 
 
@@ -86,7 +86,7 @@ def differing(runs: Sequence[RunFiles]) -> Html | None:
     for name in names:
         values = [settings.get(name, "\N{EN DASH}") for settings in listed]
         if len(set(values)) > 1:
-            rows.append(element("tr", element("th", name, scope="row"), *(element("td", one) for one in values)))
+            rows.append(element("tr", element("th", name, scope="row"), *(element("td", value) for value in values)))
     if not rows:
         return None
     heads = element("tr", *(element("th", name, scope="col") for name in ("setting", *(run.name for run in runs))))

@@ -61,39 +61,39 @@ def thumb(sample: Sample, row: int, *, mark: str = "") -> Html:
     )
 
 
-def neighbour_grid(sample: Sample, found: Structure) -> Html:
+def neighbour_grid(sample: Sample, structure: Structure) -> Html:
     """Random queries, and the worst: neighbours mostly of other classes, or, without labels, the most isolated."""
     count = len(sample.names)
     drawn = np.random.default_rng(sample.seed).permutation(count)[:QUERIES]
-    worst = worst_queries(sample, found)[:QUERIES]
+    worst = worst_queries(sample, structure)[:QUERIES]
     labelled = sample.labels is not None
     rule = "most neighbours of another class" if labelled else "farthest from their nearest neighbour"
     return element(
         "div",
-        _queries(f"{len(drawn)} at random", sample, found, drawn),
-        _queries(f"The {len(worst)} worst: {rule}", sample, found, worst),
+        _queries(f"{len(drawn)} at random", sample, structure, drawn),
+        _queries(f"The {len(worst)} worst: {rule}", sample, structure, worst),
         class_="pair",
     )
 
 
-def worst_queries(sample: Sample, found: Structure) -> NDArray[np.int64]:
+def worst_queries(sample: Sample, structure: Structure) -> NDArray[np.int64]:
     """Rows, the worst first. Among equals the more similar the wrong neighbours, the worse."""
     if sample.labels is None:
-        return np.argsort(found.cosines[:, 0], kind="stable")
+        return np.argsort(structure.cosines[:, 0], kind="stable")
     own = sample.labels >= 0
-    agree = (sample.labels[found.neighbours] == sample.labels[:, None]).mean(axis=1)
-    order = np.lexsort((-found.cosines.mean(axis=1), agree))
+    agree = (sample.labels[structure.neighbours] == sample.labels[:, None]).mean(axis=1)
+    order = np.lexsort((-structure.cosines.mean(axis=1), agree))
     return order[own[order]]
 
 
-def _queries(heading: str, sample: Sample, found: Structure, rows: Sequence[int] | NDArray[np.int64]) -> Html:
+def _queries(heading: str, sample: Sample, structure: Structure, rows: Sequence[int] | NDArray[np.int64]) -> Html:
     lines = []
     for row in rows:
-        near = found.neighbours[row][:SHOWN_NEIGHBOURS]
+        near = structure.neighbours[row][:SHOWN_NEIGHBOURS]
         marks = ["" if sample.labels is None or sample.labels[n] == sample.labels[row] else "other" for n in near]
         pictures = [thumb(sample, int(n), mark=mark) for n, mark in zip(near, marks, strict=True)]
         name = "" if sample.labels is None else class_name(sample, int(sample.labels[row]))
-        cosine = f"cosine {found.cosines[row][0]:.2f}"
+        cosine = f"cosine {structure.cosines[row][0]:.2f}"
         said = element("span", element("b", name) if name else None, element("span", cosine), class_="caption")
         lines.append(
             element("li", thumb(sample, int(row), mark="query"), said, element("span", *pictures, class_="strip"))
@@ -132,15 +132,15 @@ def _mixture(sample: Sample, members: NDArray[np.int64]) -> Html | None:
     return element("p", said, class_="note")
 
 
-def duplicate_pairs(sample: Sample, found: Structure) -> Html:
-    if not found.duplicates:
+def duplicate_pairs(sample: Sample, structure: Structure) -> Html:
+    if not structure.duplicates:
         return element("p", f"None among the {len(sample.names):,} sampled images.", class_="quiet")
     cards = []
-    for first, second, cosine in found.duplicates[:SHOWN_PAIRS]:
+    for first, second, cosine in structure.duplicates[:SHOWN_PAIRS]:
         names = element("span", f"{sample.names[first]} · {sample.names[second]}", class_="names")
         said = element("span", names, element("span", f"cosine {cosine:.4f}"), class_="caption")
         cards.append(element("li", thumb(sample, first), thumb(sample, second), said))
-    more = len(found.duplicates) - len(cards)
+    more = len(structure.duplicates) - len(cards)
     note = element("p", f"and {more:,} more pairs.", class_="note") if more > 0 else None
     return join(element("ul", *cards, class_="duplicates"), note)
 

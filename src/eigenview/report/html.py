@@ -47,7 +47,7 @@ def script_json(value: object) -> Html:
 
 def _text(child: str | int) -> str:
     """Escaped; what browsers hide becomes visible: control characters, lone surrogates, marks that turn text round."""
-    return escape("".join("\N{REPLACEMENT CHARACTER}" if _is_hidden(one) else one for one in str(child)))
+    return escape("".join("\N{REPLACEMENT CHARACTER}" if _is_hidden(letter) else letter for letter in str(child)))
 
 
 def _is_hidden(character: str) -> bool:

@@ -6,9 +6,9 @@ from eigenview.report.html import Html, element
 from eigenview.report.structure import Structure
 
 
-def map_stage(found: Structure) -> tuple[Html, Html, Html]:
+def map_stage(structure: Structure) -> tuple[Html, Html, Html]:
     """Controls, the map with its legend, and how to use it."""
-    names = [one.name for one in found.projections]
+    names = [projection.name for projection in structure.projections]
     radios = [
         element(
             "label", element("input", type="radio", name="projection", value=at, checked=at == 0), element("span", name)

@@ -25,13 +25,13 @@ def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
     the escaping still could not run, and nothing could leave.
     """
     alone = runs[0] if len(runs) == 1 else None
-    found = structures.get(0) if alone is not None else None
+    structure = structures.get(0) if alone is not None else None
     data: dict[str, JSON] = chart_data(runs, structures)
     styles = _asset("report.css")
-    if alone is not None and alone.sample is not None and found is not None:
-        data |= {"map": map_data(alone.sample, found), "confusion": confusion_data(found.confusion)}
+    if alone is not None and alone.sample is not None and structure is not None:
+        data |= {"map": map_data(alone.sample, structure), "confusion": confusion_data(structure.confusion)}
         styles += sheet_styles(alone.sample)
-    parts = sections.of_one(alone, found) if alone is not None else sections.of_several(runs)
+    parts = sections.of_one(alone, structure) if alone is not None else sections.of_several(runs)
     title = runs[0].name if alone is not None else f"{len(runs)} runs compared"
     library, ours = _plotly(), "\n".join(_asset(name) for name in SCRIPTS)
     policy = (
@@ -47,11 +47,14 @@ def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
         element("link", rel="icon", href="data:,"),
         element("style", Html(styles)),
     )
+    main = element("main", *(section.html for section in parts), id="main")
     body = element(
         "body",
         element("a", "Skip to the report", href="#main", class_="skip"),
         _bar(title),
-        element("div", _contents(parts), element("main", *(one.html for one in parts), id="main"), class_="layout"),
+        element(
+            "div", _contents(parts), element("main", *(section.html for section in parts), id="main"), class_="layout"
+        ),
         element("script", script_json(data), type="application/json", id="data"),
         element("script", Html(library)),
         element("script", Html(ours)),

@@ -42,7 +42,7 @@ class Measure:
 
 def measures(run: RunFiles) -> list[Measure]:
     """Every score of a run with its baselines, the most telling first."""
-    found = []
+    listed = []
     for own in run.own_scores():
         same = [
             other
@@ -51,8 +51,8 @@ def measures(run: RunFiles) -> list[Measure]:
             and (other.protocol_hash, other.data_hash) == (own.protocol_hash, own.data_hash)
             and len(other.items) == len(own.items)
         ]
-        found.append(Measure(own, tuple(sorted(same, key=lambda score: BASELINES.index(score.subject)))))
-    return sorted(found, key=lambda measure: rank(measure.own))
+        listed.append(Measure(own, tuple(sorted(same, key=lambda score: BASELINES.index(score.subject)))))
+    return sorted(listed, key=lambda measure: rank(measure.own))
 
 
 def headline(run: RunFiles) -> list[Measure]:
@@ -137,7 +137,7 @@ def cards(run: RunFiles) -> Html:
 
 def _card(measure: Measure) -> Html:
     own = measure.own
-    rows = [_bar(own, "this run", "own"), *(_bar(one, one.subject, "base") for one in measure.baselines)]
+    rows = [_bar(own, "this run", "own"), *(_bar(score, score.subject, "base") for score in measure.baselines)]
     return element(
         "article",
         element("h3", title(own)),
@@ -164,13 +164,13 @@ def _bar(score: Score, name: str, kind: str) -> Html:
 
 def table(run: RunFiles) -> Html | None:
     """All scores of one run, each baseline with its difference and how likely chance alone would show it."""
-    found = measures(run)
-    if not found:
+    listed = measures(run)
+    if not listed:
         return None
-    named = [name for name in BASELINES if any(one.subject == name for one in run.scores)]
+    named = [name for name in BASELINES if any(score.subject == name for score in run.scores)]
     head = element("tr", *(element("th", name, scope="col") for name in ("measure", "this run", *named)))
     body = []
-    for measure in found:
+    for measure in listed:
         rows = {row.score.subject: row for row in measure.rows[1:]}
         cells = [_own_cell(measure.own), *(_cell(rows.get(name)) for name in named)]
         body.append(element("tr", element("th", described(measure.own), scope="row"), *cells))
@@ -199,12 +199,12 @@ def comparison(runs: Sequence[RunFiles]) -> Html | None:
             keys.setdefault(_kind(score), score)
     rows = []
     for score in sorted(keys.values(), key=rank):
-        found = [_find(run, score) for run in runs]
-        if sum(one is not None for one in found) < 2:
+        shared = [_find(run, score) for run in runs]
+        if sum(score_or_none is not None for score_or_none in shared) < 2:
             continue
-        reference = found[0]
+        reference = shared[0]
         cells = [_own_cell(reference) if reference else element("td", "\N{EN DASH}")]
-        cells += [_against(reference, other) for other in found[1:]]
+        cells += [_against(reference, other) for other in shared[1:]]
         rows.append(element("tr", element("th", described(score), scope="row"), *cells))
     if not rows:
         return None
@@ -217,8 +217,8 @@ def _kind(score: Score) -> tuple[str, str, str]:
 
 
 def _find(run: RunFiles, like: Score) -> Score | None:
-    same = [one for one in run.own_scores() if _kind(one) == _kind(like)]
-    fair = [one for one in same if (one.protocol_hash, one.data_hash) == (like.protocol_hash, like.data_hash)]
+    same = [score for score in run.own_scores() if _kind(score) == _kind(like)]
+    fair = [score for score in same if (score.protocol_hash, score.data_hash) == (like.protocol_hash, like.data_hash)]
     return next(iter([*fair, *same]), None)
 
 

@@ -40,25 +40,25 @@ def section(name: str, short: str, heading: str, lead: str, *content: Child) -> 
     return Section(name, short, element("section", *inner, id=name, aria_labelledby=f"{name}-heading"))
 
 
-def of_one(run: RunFiles, found: Structure | None) -> list[Section]:
+def of_one(run: RunFiles, structure: Structure | None) -> list[Section]:
     """Everything about one run."""
-    parts = [_top(run), _diagnosis(run), _curves([run]), _geometry([run], found)]
+    parts = [_top(run), _diagnosis(run), _curves([run]), _geometry([run], structure)]
     sample = run.sample
-    if sample is not None and found is not None:
+    if sample is not None and structure is not None:
         parts += [
             section(
                 "map",
                 "Map",
                 "Map of the embedding",
                 "Each dot is an image; close dots look alike to the encoder. Point to see it, click for more.",
-                *map_stage(found),
+                *map_stage(structure),
             ),
             section(
                 "neighbours",
                 "Neighbours",
                 "Nearest neighbours",
                 "An image, then those the encoder finds most similar. A struck corner marks another class.",
-                galleries.neighbour_grid(sample, found),
+                galleries.neighbour_grid(sample, structure),
             ),
             section(
                 "clusters",
@@ -79,11 +79,11 @@ def of_one(run: RunFiles, found: Structure | None) -> list[Section]:
                 "Duplicates",
                 "Near-duplicates",
                 "Pairs far closer than their surroundings. Across a train and a test set they inflate every score.",
-                galleries.duplicate_pairs(sample, found),
+                galleries.duplicate_pairs(sample, structure),
             ),
         ]
-        if found.confusion is not None:
-            parts.append(_confusion(found))
+        if structure.confusion is not None:
+            parts.append(_confusion(structure))
     else:
         parts.append(section("map", "Map", "Map of the embedding", "", element("p", NO_SAMPLE, class_="quiet")))
     lead = "Everything that decides what the run computed, and what it cost."
@@ -147,7 +147,9 @@ def _top(run: RunFiles) -> Section:
             "p", "p: how likely chance alone would show such a difference, paired item by item.", class_="note"
         )
         more = element("details", element("summary", "All scores, with intervals and significance"), table, note)
-    wrong = element("ul", *(element("li", one) for one in run.problems), class_="quiet") if run.problems else None
+    wrong = (
+        element("ul", *(element("li", problem) for problem in run.problems), class_="quiet") if run.problems else None
+    )
     inner = element("section", heading, _line(run), verdict, wrong, measured, more, id="top")
     return Section("top", "Verdict", inner)
 
@@ -166,7 +168,7 @@ def _line(run: RunFiles) -> Html:
     seconds = number(run.last.get("seconds"))
     if seconds is not None:
         said.append(facts.duration(seconds))
-    return element("p", *(element("span", one) for one in said if one), class_="line")
+    return element("p", *(element("span", word) for word in said if word), class_="line")
 
 
 def _costs(run: RunFiles) -> Html:
@@ -179,13 +181,15 @@ def _diagnosis(run: RunFiles) -> Section:
             "p", "Not diagnosed yet: eigenview diagnose RUN says what is wrong, and what to try.", class_="quiet"
         )
         return section("diagnosis", "Diagnosis", "Diagnosis", "", missing)
-    found = summary.findings(run)
+    findings = summary.findings(run)
     nothing = (
-        None if found else element("p", "Nothing wrong was found: no collapse, views agree, no hubs.", class_="quiet")
+        None
+        if findings
+        else element("p", "Nothing wrong was found: no collapse, views agree, no hubs.", class_="quiet")
     )
     figures = element("details", element("summary", "All figures"), summary.figures_table(run))
     return section(
-        "diagnosis", "Diagnosis", "Diagnosis", "What the geometry says, without labels.", found, nothing, figures
+        "diagnosis", "Diagnosis", "Diagnosis", "What the geometry says, without labels.", findings, nothing, figures
     )
 
 
@@ -222,7 +226,7 @@ def _curves(runs: Sequence[RunFiles]) -> Section:
     return section("curves", "Training", "Training", lead, warned, element("div", *drawn, class_="multiples"))
 
 
-def _geometry(runs: Sequence[RunFiles], found: Structure | None) -> Section:
+def _geometry(runs: Sequence[RunFiles], structure: Structure | None) -> Section:
     has_plane = any(number(line.get("alignment")) is not None for run in runs for line in run.metrics)
     has_spectra = any(run.sample is not None or run.diagnosis is not None for run in runs)
     parts = []
@@ -233,18 +237,18 @@ def _geometry(runs: Sequence[RunFiles], found: Structure | None) -> Section:
         parts.append(
             chart("spectrum", "Singular values", "a slow fall uses many directions; a cliff is collapse", size="tall")
         )
-        gap = "" if found is None or found.laplacian is None else f" Here: {found.laplacian.clusters}."
+        gap = "" if structure is None or structure.laplacian is None else f" Here: {structure.laplacian.clusters}."
         note = f"of the graph of nearest neighbours; the largest gap suggests how many groups there are.{gap}"
         parts.append(chart("laplacian", "Laplacian spectrum", note, size="tall"))
     body = element("div", *parts, class_="multiples") if parts else element("p", NO_SAMPLE, class_="quiet")
     return section("geometry", "Geometry", "Geometry", "The shape of the embedding on its sphere.", body)
 
 
-def _confusion(found: Structure) -> Section:
-    assert found.confusion is not None
+def _confusion(structure: Structure) -> Section:
+    assert structure.confusion is not None
     said = (
-        f"A logistic regression on {found.confusion.items:,} sampled images, each predicted by a classifier that "
-        f"had not seen it: {found.confusion.accuracy:.1%} right. Rows are the true class."
+        f"A logistic regression on {structure.confusion.items:,} sampled images, each predicted by a classifier that "
+        f"had not seen it: {structure.confusion.accuracy:.1%} right. Rows are the true class."
     )
     plot = element("div", id="plot-confusion", class_="plot", role="img", aria_label="confusion matrix of the probe")
     return section(

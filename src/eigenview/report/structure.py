@@ -71,11 +71,11 @@ class Structure:
 def structure_of(sample: Sample) -> Structure:
     """The structure of a sample, by cosine of its features. Repeats itself: every random choice is seeded."""
     features = torch.from_numpy(np.asarray(sample.features, dtype=np.float32))
-    found = nearest(features, features, k=min(NEIGHBOURS, len(features) - 1), excludes_self=True)
-    index = found.index.numpy()
+    near = nearest(features, features, k=min(NEIGHBOURS, len(features) - 1), excludes_self=True)
+    index = near.index.numpy()
     return Structure(
         neighbours=index,
-        cosines=found.similarity.double().numpy(),
+        cosines=near.similarity.double().numpy(),
         projections=projections(features, index, seed=sample.seed),
         spectra=spectra(sample),
         laplacian=_laplacian(features, sample.seed),
@@ -185,7 +185,7 @@ def _umap(unit: Tensor, seed: int) -> Floats:
 def spectra(sample: Sample) -> tuple[tuple[str, tuple[float, ...]], ...]:
     """Singular values around the mean, as shares of the largest: before and after the head."""
     rows = {"features": sample.features, "projections": sample.first_view}
-    found = []
+    curves = []
     for name, values in rows.items():
         if values is None:
             continue
@@ -195,8 +195,8 @@ def spectra(sample: Sample) -> tuple[tuple[str, tuple[float, ...]], ...]:
             continue
         if float(centred[0]) > 0:
             shares = (centred / centred[0]).tolist()[:SHOWN_VALUES]
-            found.append((name, tuple(share for share in shares if share > 0)))
-    return tuple(found)
+            curves.append((name, tuple(share for share in shares if share > 0)))
+    return tuple(curves)
 
 
 def _laplacian(features: Tensor, seed: int) -> ClusterCount | None:
@@ -208,11 +208,11 @@ def _laplacian(features: Tensor, seed: int) -> ClusterCount | None:
 
 def _duplicates(features: Tensor, seed: int) -> tuple[tuple[int, int, float], ...]:
     try:
-        found = duplicate_share(features, anchors=len(features), seed=seed)
+        duplicates = duplicate_share(features, anchors=len(features), seed=seed)
     except EigenviewError:
         return ()
     unit = normalize(features.double(), dim=1)
-    pairs = [(int(a), int(b), float((unit[a] * unit[b]).sum().clamp_max(1))) for a, b in found.pairs]
+    pairs = [(int(a), int(b), float((unit[a] * unit[b]).sum().clamp_max(1))) for a, b in duplicates.pairs]
     return tuple(sorted(pairs, key=lambda pair: -pair[2]))
 
 
@@ -226,10 +226,10 @@ def confusion(features: Tensor, sample: Sample) -> Confusion | None:
     if sample.labels is None:
         return None
     labels = np.asarray(sample.labels)
-    usual = [int(one) for one in np.unique(labels[labels >= 0]) if (labels == one).sum() >= FOLDS]
+    usual = [int(label) for label in np.unique(labels[labels >= 0]) if (labels == label).sum() >= FOLDS]
     rows = np.flatnonzero(np.isin(labels, usual))
     rows = np.sort(np.random.default_rng(sample.seed).permutation(rows)[:PROBED])
-    kept = [one for one in usual if (labels[rows] == one).sum() >= FOLDS]
+    kept = [label for label in usual if (labels[rows] == label).sum() >= FOLDS]
     rows = rows[np.isin(labels[rows], kept)]
     if len(kept) < 2:
         return None
@@ -244,7 +244,7 @@ def confusion(features: Tensor, sample: Sample) -> Confusion | None:
         read[test] = classifier.predict(given[test].float()).numpy()
     counts = np.zeros((len(kept), len(kept)), dtype=np.int64)
     np.add.at(counts, (truth, read), 1)
-    return Confusion(counts, tuple(class_name(sample, one) for one in kept), len(rows))
+    return Confusion(counts, tuple(class_name(sample, label) for label in kept), len(rows))
 
 
 def class_name(sample: Sample, label: int) -> str:

@@ -23,18 +23,18 @@ class Summary:
 
 
 def summarise(run: RunFiles) -> Summary:
-    found = run.diagnosis
+    diagnosis = run.diagnosis
     measured = headline(run)
     gain = "" if not measured else f" {_gain(measured[0])}"
-    if found is None:
+    if diagnosis is None:
         return Summary("unknown", "Not diagnosed", f"{_progress(run)}{gain}")
-    if found.findings:
-        return Summary("bad", _capital(found.verdict), f"{_capital(found.findings[0].reasons[0])}.{gain}")
-    return Summary("good", "Healthy", f"{_health(found)}{gain}")
+    if diagnosis.findings:
+        return Summary("bad", _capital(diagnosis.verdict), f"{_capital(diagnosis.findings[0].reasons[0])}.{gain}")
+    return Summary("good", "Healthy", f"{_health(diagnosis)}{gain}")
 
 
-def _health(found: Diagnosis) -> str:
-    figures = found.figures
+def _health(diagnosis: Diagnosis) -> str:
+    figures = diagnosis.figures
     said = f"The embeddings spread over {figures.effective_rank:.0f} of {min(figures.n, figures.d)} directions"
     if figures.views is not None:
         found_first = f"{figures.views.matched.value:.0%} of images find their own other view first"
