@@ -52,9 +52,7 @@ def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
         "body",
         element("a", "Skip to the report", href="#main", class_="skip"),
         _bar(title),
-        element(
-            "div", _contents(parts), element("main", *(section.html for section in parts), id="main"), class_="layout"
-        ),
+        element("div", _contents(parts), main, class_="layout"),
         element("script", script_json(data), type="application/json", id="data"),
         element("script", Html(library)),
         element("script", Html(ours)),
