@@ -12,7 +12,7 @@ SOURCE = Path(eigenview.__file__).parent
 LAYERS = [  # a room may import from any layer above it in this list
     {"errors"},
     {"names"},
-    {"files", "progress", "extras", "distributed", "settings"},
+    {"files", "progress", "extras", "distributed", "settings", "devices"},
     {"graph"},
     {"losses", "diagnostics"},
     {"nn", "views", "data", "optim"},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from importlib import import_module
 from pathlib import Path
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from eigenview.cli import main
 from eigenview.cli.verbs import VERBS
 from tests.cli.commands import PHOTOS, RUN, eigenview, succeeded
 
@@ -37,10 +39,39 @@ def test_train_says_what_it_chose_how_it_goes_and_what_comes_next(shop: Path, tr
     assert (config["steps"], config["encoder"]["width"], config["source"]) == (6, 0.25, PHOTOS)
 
 
+def test_class_folders_are_noticed_with_the_way_to_use_them(shop: Path, trained: Trained[str], monkeypatch, capsys):
+    monkeypatch.chdir(shop)
+    hint = f"2 sub-folders look like classes (gulls, ïles): write '{PHOTOS}/?labelled=yes' to use them as labels"
+    assert hint in trained.stdout
+    assert main(["data", "check", PHOTOS]) == 0
+    assert hint in capsys.readouterr().out
+    assert main(["evaluate", RUN, PHOTOS]) == 2
+    assert f"has no labels, and scores need them: {hint}" in capsys.readouterr().err
+
+
 def test_train_goes_on_with_a_run(shop: Path, trained: Trained[str]):
     succeeded(eigenview("train", "--resume", "--out", RUN, "--steps", "8", "--no-look", folder=shop))
     lines = [json.loads(line) for line in (shop / RUN / "metrics.jsonl").read_text().splitlines()]
     assert max(line["step"] for line in lines) == 8
+
+
+def test_a_run_goes_on_from_the_checkpoint_that_is_named(shop: Path, trained: Trained[str], monkeypatch, capsys):
+    monkeypatch.chdir(shop)
+    shutil.copytree(shop / RUN, shop / "from best")
+    assert main(["train", "--resume", "--out", "from best", "--from", "besst"]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("eigenview: no checkpoint besst in from best/checkpoints; there are: last, ")
+    assert said.endswith("; did you mean best?\n")
+    shutil.rmtree(shop / "from best" / "checkpoints" / "last")
+    again = ["train", "--resume", "--out", "from best", "--steps", "9", "--no-look"]
+    assert main([*again, "--from", "best"]) == 0
+    assert "into from best, on cpu" in capsys.readouterr().out
+    lines = [json.loads(line) for line in (shop / "from best" / "metrics.jsonl").read_text().splitlines()]
+    assert max(line["step"] for line in lines) == 9
+    shutil.rmtree(shop / "from best" / "checkpoints")
+    assert main(again) == 2
+    assert "has metrics but no checkpoint to go on from" in capsys.readouterr().err
+    assert [json.loads(line) for line in (shop / "from best" / "metrics.jsonl").read_text().splitlines()] == lines
 
 
 def test_evaluate_measures_the_run_and_its_baselines_and_compare_sets_them_side_by_side(
@@ -51,10 +82,61 @@ def test_evaluate_measures_the_run_and_its_baselines_and_compare_sets_them_side_
     assert {score["subject"] for score in scores} == {"first run", "untrained", "raw pixels"}
     assert all(0 <= score["interval"][0] <= score["value"] <= score["interval"][1] <= 1 for score in scores)
     assert "of each class 20% are for the test (seed 0)" in answer.stderr
+    assert f"first run: knn k=1, accuracy % on {PHOTOS}: " in answer.stderr  # as soon as it was known
     said = succeeded(eigenview("compare", RUN, folder=shop))
-    assert "knn k=1, accuracy %" in said
+    assert f"knn k=1, accuracy % on {PHOTOS}" in said
     assert "raw pixels" in said
     assert "p = " in said or "p < " in said
+
+
+def test_every_protocol_can_be_asked_for(shop: Path, trained: Trained[str], monkeypatch, capsys):
+    monkeypatch.chdir(shop)
+    several = ["retrieval", "spectral-clustering", "probe-wang-isola", "view-probe-simclr-cifar", "finetune"]
+    assert main(["evaluate", RUN, LABELLED, "--no-baselines", "--json", "--protocol", *several]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    names = {score["name"] for score in scores}
+    assert {
+        "retrieval",
+        "spectral clustering",
+        "probe wang-isola",
+        "view probe simclr-cifar",
+        "finetuned 100%",
+    } <= names
+    assert all(score["data"] == PHOTOS for score in scores)
+
+
+def test_evaluate_measures_several_sets_and_folds(shop: Path, trained: Trained[str], monkeypatch, capsys):
+    monkeypatch.chdir(shop)
+    sets = [f"one={LABELLED}", f"two={LABELLED},{LABELLED}"]
+    assert main(["evaluate", RUN, "--set", *sets, "--no-baselines", "--json", "--protocol", "knn"]) == 0
+    assert [score["data"] for score in json.loads(capsys.readouterr().out)] == ["one"] * 3 + ["two"] * 3
+    assert main(["evaluate", RUN, "--set", PHOTOS]) == 2
+    assert "--set is NAME=TRAIN or NAME=TRAIN,TEST" in capsys.readouterr().err
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    files = sorted((shop / PHOTOS).rglob("*.png"))
+    columns = {
+        "image": [file.read_bytes() for file in files],
+        "label": [int(file.parent.name == "gulls") for file in files],
+        "folds": [[place % 2] for place in range(len(files))],
+    }
+    parquet.write_table(arrow.table(columns), shop / "folded.parquet")
+    assert main(["evaluate", RUN, "folded.parquet", "--folds", "folds", "--json", "--protocol", "knn"]) == 0
+    scores = json.loads(capsys.readouterr().out)
+    assert {score["subject"] for score in scores} == {"first run", "untrained", "raw pixels"}
+    assert {score["data"] for score in scores} == {"folded.parquet"}
+    assert main(["evaluate", RUN, "folded.parquet", "--folds", "fold"]) == 2
+    assert "column 'fold'" in capsys.readouterr().err
+
+
+def test_compare_chooses_a_run_by_training_labels(shop: Path, trained: Trained[str], monkeypatch, capsys):
+    monkeypatch.chdir(shop)
+    shutil.copytree(shop / RUN, shop / "untouched", ignore=shutil.ignore_patterns("evaluation"))
+    assert main(["compare", RUN, "untouched", "--select", LABELLED, "--json"]) == 0
+    choice = json.loads(capsys.readouterr().out)
+    assert choice["chosen"] == "first run"  # the first of equals
+    assert choice["accuracy"]["first run"] == choice["accuracy"]["untouched"]
+    assert main(["compare", "untouched"]) == 2
+    assert "has no scores yet; make some with: eigenview evaluate untouched SOURCE" in capsys.readouterr().err
 
 
 def test_report_writes_one_page(shop: Path, trained: Trained[str]):
@@ -80,7 +162,7 @@ def test_diagnose_sees_a_collapsed_file(shop: Path):
 
 def test_embed_neighbours_and_duplicates_find_the_twin(shop: Path, trained: Trained[str]):
     said = succeeded(eigenview("embed", RUN, PHOTOS, "-o", "vectors.npy", folder=shop))
-    assert said.startswith("vectors.npy: 49 vectors of ")
+    assert said.splitlines()[1].startswith("vectors.npy: 49 vectors of ")
     assert len(np.load(shop / "vectors.npy")) == 49
     twin = f"{PHOTOS}/ïles/picture 00.png"
     said = succeeded(eigenview("neighbours", "vectors.npy", twin, "-k", "3", "-o", "alike.png", folder=shop))

@@ -13,6 +13,8 @@ from eigenview.cli import main
 from eigenview.cli.train_options import settings_among
 from eigenview.cli.verbs import VERBS
 from eigenview.errors import SettingError
+from eigenview.evaluation import PROBES, PROTOCOLS
+from eigenview.evaluation.protocol_scores import FEATURE_PROTOCOLS
 from eigenview.runs import merge_settings
 
 MISTAKES = {
@@ -35,6 +37,12 @@ MISTAKES = {
     "train digits --epochs 0": "--epochs is a whole number ≥ 1; got '0'",
     "train --epochs 1": "SOURCE is missing",
     "train --resume": "--resume needs the run",
+    "train digits --from best": "--from says where to go on: give --resume too",
+    "train digits --encoder smal --out new": "did you mean small?",
+    "train digits --views simclr-cifr --out new": "did you mean simclr-cifar?",
+    "train digits --steps 1 --device cuda:0": "--device is one of auto, cpu, cuda, mps",
+    "evaluate nowhere digits --protocol spectral": "spectral-clustering",
+    "diagnose nowhere --device gpu": "--device is one of auto, cpu, cuda, mps; got 'gpu'",
     "train --resume --out nowhere": "no run to go on with in nowhere",
     "train digits --config missing.json": "missing.json",
     "evaluate nowhere digits": "nowhere is no run directory",
@@ -124,6 +132,14 @@ def test_a_kernel_implies_its_method():
     assert settings_among({"method": "moco"}, kernel="Laplacian(0.2)")["method"] == "moco"
     with pytest.raises(SettingError, match="use --method kernel-infonce or moco"):
         settings_among({"method": "swav"}, kernel="laplacian")
+
+
+def test_no_two_protocols_have_one_name():
+    kinds = [set(FEATURE_PROTOCOLS), {f"view-probe-{name}" for name in PROBES}, {"finetune", "depth"}]
+    assert sum(map(len, kinds)) == len(PROTOCOLS) == len(set().union(*kinds))
+    clusterings, probes = {"kmeans", "spectral-clustering"}, {f"probe-{name}" for name in PROBES}
+    assert clusterings | probes <= set(PROTOCOLS)
+    assert not {"spectral", "moco", "swav"} & set(PROTOCOLS)  # a clustering and a probe once shared one of them
 
 
 def test_the_page_of_settings_is_up_to_date():

@@ -81,7 +81,7 @@ def test_another_encoder_is_refused(stored, tmp_path):
     Image.new("RGB", (20, 20)).save(picture)
     with pytest.raises(DataError, match="made by another encoder"):
         neighbours(stored, picture, run=small_encoder(1), view=VIEW)
-    with pytest.raises(SettingError, match="its run is not at hand: give run="):
+    with pytest.raises(SettingError, match=r"its run is not at hand: name it \(--run RUN, or run=\)"):
         neighbours(stored, picture)
     with pytest.raises(DataError, match="was made through CentreView"):
         neighbours(stored, picture, run=small_encoder(), view=type(VIEW)(20, 16))

@@ -1,79 +1,117 @@
 """The scores of several runs side by side, each difference to the first run with its interval and significance.
 
-Only scores of the same protocol on the same images are compared. With one run: its baselines against it.
+Only scores of the same protocol on the same images are compared. With one run: its baselines against it. To choose one
+of several runs without looking at test images, --select SOURCE measures them by cross-validation on training labels.
 
 Examples:
   eigenview compare runs/simclr runs/swav runs/moco
   eigenview compare runs/photos --json
+  eigenview compare runs/a runs/b runs/c --select 'train/?labelled=yes'
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from pydantic import Field
+
 from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import JSON, Output
-from eigenview.errors import DataError
-from eigenview.settings import Strict
+from eigenview.cli.run_options import RunOptions, open_with
+from eigenview.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from eigenview.evaluation import Compared
 
 
-class Options(Strict):
+class Options(RunOptions):
     runs: Annotated[tuple[Path, ...], positional("RUN ...")]  # directories of runs that were evaluated; differences
     # are to the first
     protocol: Annotated[tuple[str, ...], Word("NAME ...")] = ()  # only scores whose name begins so
     supervised: Annotated[Path | None, Word("RUN")] = None  # a run trained on labels, as one more baseline
+    select: Annotated[str | None, Word("SOURCE")] = None  # labelled training images to choose a run by; nothing is
+    # compared then
+    folds: int = Field(5, ge=2)  # of that cross-validation
+    seed: int = Field(0, ge=0)  # of its folds
     as_json: AsJson = False  # print the comparison as JSON
 
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="compare", about=__doc__)
+    output = Output(as_json=options.as_json)
+    if options.select is not None:
+        _select(options, output)
+        return
     from eigenview.evaluation import compare_runs
     from eigenview.runs import RunDirectory
 
     for folder in options.runs:
         if not RunDirectory.existing(folder).scores():
             raise DataError(f"{folder} has no scores yet; make some with: eigenview evaluate {folder} SOURCE")
-    found = compare_runs(options.runs, supervised=options.supervised, protocols=options.protocol or None)
-    output = Output(as_json=options.as_json)
-    output.result([[_as_json(one) for one in row] for row in found.values()])
+    rows = compare_runs(options.runs, supervised=options.supervised, protocols=options.protocol or None)
+    output.result([[_as_json(compared) for compared in row] for row in rows.values()])
     if not options.as_json:
-        _show(found, output)
+        _show(list(rows.values()), [folder.resolve().name for folder in options.runs], output)
 
 
-def _show(found: Mapping[str, Sequence[Compared]], output: Output) -> None:
+def _select(options: Options, output: Output) -> None:
+    from eigenview.evaluation import Measuring, Subject, choose_encoder, open_labelled
+
+    source = open_labelled(str(options.select))
+    how, features, labels = Measuring(seed=options.seed), {}, None
+    for folder in options.runs:
+        subject = Subject.of_run(open_with(options, folder, output))
+        if subject.name in features:
+            raise SettingError(
+                f"runs are told apart by their folders' names; two are called {subject.name}: rename one"
+            )
+        seen = how.features(subject, source, ["pooled"])
+        features[subject.name], labels = seen["pooled"], seen.labelled
+    assert labels is not None
+    choice = choose_encoder(features, labels, folds=options.folds, seed=options.seed)
+    output.result({"chosen": choice.name, "accuracy": dict(choice.accuracy)})
+    if not options.as_json:
+        rows = [[name, f"{100 * accuracy:.1f}"] for name, accuracy in choice.accuracy.items()]
+        output.table([f"{options.folds}-fold cross-validation", "accuracy %"], rows)
+        output.say(f"chosen: {choice.name}. The figures are for choosing; report its score on test images.")
+
+
+def _show(rows: Sequence[Sequence[Compared]], runs: Sequence[str], output: Output) -> None:
+    """A column for each run and baseline; below a value its difference to the first of the row that has one."""
     from eigenview.cli.scores_table import cell, title
 
-    names = list(dict.fromkeys(one.score.subject for row in found.values() for one in row))
+    subjects = dict.fromkeys([*runs, *(compared.score.subject for row in rows for compared in row)])
+    measured = {compared.score.subject for row in rows for compared in row}
+    names = [name for name in subjects if name in measured]
     lines = []
-    for row in found.values():
-        of = {one.score.subject: one for one in row}
-        cells = [cell(of[name].score) + _gain(of[name]) if name in of else "–" for name in names]
-        lines.append([title(row[0].score), *cells])
-    output.table(["below: difference to the first", *names], lines)
+    for row in rows:
+        by_name = {compared.score.subject: compared for compared in row}
+        first = row[0].score
+        against = "" if first.subject == names[0] else f" to {first.subject}"
+        cells = [cell(it.score) + _gain(it, against) if (it := by_name.get(name)) else "–" for name in names]
+        lines.append([title(first, with_data=True), *cells])
+    output.table([f"below: difference to {names[0]}", *names], lines)
 
 
-def _gain(one: Compared) -> str:
+def _gain(compared: Compared, against: str) -> str:
     from eigenview.cli.scores_table import written
 
-    if one.interval is None or one.p_value is None:
+    if compared.interval is None or compared.p_value is None:
         return ""
-    sign = "+" if one.difference >= 0 else "−"
-    chance = "p < 0.001" if one.p_value < 0.001 else f"p = {one.p_value:.3f}"
-    return f"\n{sign}{written(one.score, abs(one.difference))}, {chance}"
+    sign = "+" if compared.difference >= 0 else "−"
+    chance = "p < 0.001" if compared.p_value < 0.001 else f"p = {compared.p_value:.3f}"
+    return f"\n{sign}{written(compared.score, abs(compared.difference))}{against}, {chance}"
 
 
-def _as_json(one: Compared) -> JSON:
+def _as_json(compared: Compared) -> JSON:
     from eigenview.cli.scores_table import score_as_json
 
-    interval = None if one.interval is None else list(one.interval)
+    interval = None if compared.interval is None else list(compared.interval)
     return {
-        **score_as_json(one.score),
-        "difference": one.difference,
+        **score_as_json(compared.score),
+        "difference": compared.difference,
         "difference_interval": interval,
-        "p_value": one.p_value,
+        "p_value": compared.p_value,
     }

@@ -19,20 +19,22 @@ from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
+from eigenview.cli.run_options import RunOptions, open_with, say_wait, seconds_an_image
 from eigenview.errors import DataError, SettingError
-from eigenview.settings import Strict
 
 if TYPE_CHECKING:
     from eigenview.diagnostics import Diagnosis
 
 
-class Options(Strict):
+PASSES = 3  # of each image: two views, and the one for evaluation
+
+
+class Options(RunOptions):
     subject: Annotated[Path, positional("RUN|FILE")]  # a run directory, or embeddings as .npy or .parquet
     source: Annotated[str | None, positional("[SOURCE]")] = None  # images to diagnose a run on; those of its training
     # unless given
     second: Annotated[Path | None, Word("FILE")] = None  # embeddings of another view of the same items, row by row
     labels: Annotated[Path | None, Word("FILE")] = None  # one whole number a row (.npy)
-    checkpoint: str = "last"  # of the run
     where: Literal["projection", "features"] = "projection"  # of a run: what the loss saw, or what stands before the
     # head
     items: int = Field(5000, ge=2)  # images of a run's source, drawn by the seed
@@ -43,22 +45,23 @@ class Options(Strict):
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="diagnose", about=__doc__)
     output = Output(as_json=options.as_json)
-    found = _of_run(options) if options.subject.is_dir() else _of_file(options)
-    output.result(json.loads(found.to_json()))
+    diagnosis = _of_run(options, output) if options.subject.is_dir() else _of_file(options)
+    output.result(json.loads(diagnosis.to_json()))
     if not options.as_json:
-        output.say("\n".join(found.lines()))
+        output.say("\n".join(diagnosis.lines()))
 
 
-def _of_run(options: Options) -> Diagnosis:
+def _of_run(options: Options, output: Output) -> Diagnosis:
     from eigenview.data import open_images
     from eigenview.evaluation import diagnose_run
-    from eigenview.runs import open_run
 
     if options.second is not None or options.labels is not None:
         raise SettingError("--second and --labels belong to a file of embeddings; a run makes its own views")
-    run = open_run(options.subject, checkpoint=options.checkpoint)
+    run = open_with(options, options.subject, output)
     spec, is_named = options.source or run.directory.config.source, options.source is not None
     source = open_images(spec, needs_index=True, network=is_named)  # an address in a run's settings is not fetched
+    images = min(options.items, len(source))
+    say_wait(output, f"{PASSES} views of {images:,} images", PASSES * images * seconds_an_image(run, source))
     keeps = options.where == "projection"  # what the report shows
     return diagnose_run(run, source, items=options.items, where=options.where, seed=options.seed, keeps=keeps)
 

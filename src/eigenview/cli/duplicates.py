@@ -14,10 +14,10 @@ from typing import Annotated
 
 from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.settings import Strict
+from eigenview.cli.run_options import RunOptions
 
 
-class Options(Strict):
+class Options(RunOptions):
     place: Annotated[Path, positional("RUN|FILE")]  # a run directory, or embeddings as .parquet or .npy
     source: Annotated[str | None, Word("SOURCE")] = None  # images to search in, where they are not embedded yet;
     # of a file of vectors, the pictures they were made of
@@ -34,7 +34,7 @@ def run(arguments: list[str]) -> None:
     from eigenview.search import duplicates, duplicates_sheet, open_pictures
 
     output = Output(as_json=options.as_json)
-    stored = open_or_embed(options.place, options.source, output)
+    stored, _ = open_or_embed(options.place, options.source, options, output)
     pictures = None if options.source is None or options.place.is_dir() else open_pictures(options.source)
     found = duplicates(stored, cosine=COSINE if options.cosine is None else options.cosine, source=pictures)
     output.result(json.loads(found.to_json()))

@@ -16,10 +16,10 @@ from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import JSON, Output
-from eigenview.settings import Strict
+from eigenview.cli.run_options import RunOptions, open_with
 
 
-class Options(Strict):
+class Options(RunOptions):
     run: Annotated[Path, positional("RUN")]  # a run directory
     source: Annotated[str, positional("SOURCE")]  # the images
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # .parquet or .npy; RUN/embeddings.parquet unless given
@@ -31,37 +31,23 @@ class Options(Strict):
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="embed", about=__doc__)
+    from eigenview.cli.embedded import embed_shown
+
     output = Output(as_json=options.as_json)
-    embed_into(options, output)
-
-
-def embed_into(options: Options, output: Output) -> Path:
-    from eigenview.progress import progress_bar
-    from eigenview.search import embed
-
-    done = 0
-    with progress_bar("embedding", total=None) as advance:
-
-        def told(now: int, total: int | None) -> None:
-            nonlocal done
-            advance(now - done)
-            done = now
-
-        found = embed(
-            options.run,
-            options.source,
-            options.out,
-            layer=options.layer,
-            batch_size=options.batch_size,
-            resume=not options.anew,
-            progress=told,
-        )
-    left_out: list[JSON] = [{"name": one.name, "reason": one.reason} for one in found.unreadable]
-    output.result({"path": str(found.path), "rows": found.rows, "width": found.width, "unreadable": left_out})
+    written = embed_shown(
+        open_with(options, options.run, output),
+        options.source,
+        options.out,
+        output,
+        layer=options.layer,
+        batch_size=options.batch_size,
+        resume=not options.anew,
+    )
+    left_out: list[JSON] = [{"name": failure.name, "reason": failure.reason} for failure in written.unreadable]
+    output.result({"path": str(written.path), "rows": written.rows, "width": written.width, "unreadable": left_out})
     if not options.as_json:
-        output.say(f"{found.path}: {found.rows:,} vectors of {found.width} numbers")
-        for one in found.unreadable[:5]:
-            output.say(f"  left out: {one.name} ({one.reason})", style="yellow")
-        if len(found.unreadable) > 5:
-            output.say(f"  and {len(found.unreadable) - 5:,} more", style="yellow")
-    return found.path
+        output.say(f"{written.path}: {written.rows:,} vectors of {written.width} numbers")
+        for failure in written.unreadable[:5]:
+            output.say(f"  left out: {failure.name} ({failure.reason})", style="yellow")
+        if len(written.unreadable) > 5:
+            output.say(f"  and {len(written.unreadable) - 5:,} more", style="yellow")

@@ -1,33 +1,47 @@
 """How good a run's features are on labelled images, next to raw pixels and the same encoder untrained.
 
-Scores are kept in RUN/evaluation, for compare and report. Protocols: knn, linear, few-label, kmeans, spectral,
-retrieval, and the papers' probes (moco, simclr-cifar, swav, simsiam, random-walk, wang-isola, kernel-infonce,
-kernel-moco). With one source, a fifth of each class is kept for the test, always the same fifth for the same --seed.
+Every score is printed as it is known and kept in RUN/evaluation, for compare and report. Protocols: knn, linear,
+few-label, kmeans, spectral-clustering, retrieval; the papers' probes on fixed features (probe-moco) and on new views in
+every epoch (view-probe-moco), of moco, spectral, simclr-cifar, swav, simsiam, random-walk, wang-isola, kernel-infonce
+and kernel-moco; finetune (from 1 %, 10 % and all labels); depth. With one source, a fifth of each class is kept for the
+test, always the same fifth for the same --seed.
 
 Examples:
   eigenview evaluate runs/photos 'photos/?labelled=yes'
   eigenview evaluate runs/cifar cifar10:data/cifar --test 'cifar10:data/cifar?split=test' --protocol knn linear
   eigenview evaluate runs/photos 'photos/?labelled=yes' --protocol few-label --json
+  eigenview evaluate runs/photos --set 'birds=birds/?labelled=yes' 'cars=train.parquet,test.parquet'
+  eigenview evaluate runs/stl stl10/train.parquet --folds folds --protocol linear
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.settings import Strict
+from eigenview.cli.run_options import RunOptions, open_with, say_wait, seconds_an_image
+from eigenview.errors import SettingError
+
+if TYPE_CHECKING:
+    from eigenview.evaluation import Task
+    from eigenview.runs import Score, TrainedRun
 
 
-class Options(Strict):
+class Options(RunOptions):
     run: Annotated[Path, positional("RUN")]  # a run directory
-    source: Annotated[str, positional("SOURCE")]  # labelled images: to learn from, and to be tested on unless --test
-    # says on which
+    source: Annotated[str | None, positional("[SOURCE]")] = None  # labelled images: to learn from, and to be tested on
+    # unless --test says on which; may be left out with --set
     test: Annotated[str | None, Word("SOURCE")] = None  # labelled images for the test
     protocol: Annotated[tuple[str, ...], Word("NAME ...")] = ("knn", "linear")  # what to measure
+    sets: Annotated[tuple[str, ...], Word("NAME=TRAIN[,TEST] ...", name="set", holds_commas=True)] = ()  # more data
+    # sets, to see how far the features carry
+    folds: Annotated[str | None, Word("COLUMN")] = None  # of SOURCE, a Parquet table, which lists the folds of each
+    # row: learn from each fold, test on the rest
     baselines: bool = True  # measure raw pixels and the untrained encoder too
     layers: Annotated[tuple[str, ...], Word("NAME ...")] = ("pooled",)  # of the encoder; projection is what the run's
     # head gives
@@ -41,32 +55,101 @@ class Options(Strict):
 
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="evaluate", about=__doc__)
-    from eigenview.cli.scores_table import score_as_json, show_scores
-    from eigenview.evaluation import BASELINES, PROTOCOLS, Measuring, evaluate_run, open_task
-    from eigenview.runs import open_run
+    from eigenview.cli.scores_table import line_of, score_as_json, show_scores
+    from eigenview.evaluation import PROTOCOLS
 
-    for name in options.protocol:
-        PROTOCOLS.find(name)  # refused before any work is done
-    run = open_run(options.run)
+    for name in options.protocol:  # refused before any work is done
+        PROTOCOLS.find(name)
     output = Output(as_json=options.as_json)
-    task = open_task(options.source, options.test, test_share=options.test_share, seed=options.seed)
-    if options.test is None:
-        output.say(
-            f"one source: of each class {options.test_share:.0%} are for the test (seed {options.seed}): "
-            f"{len(task.train):,} images to learn from, {len(task.test):,} to test on"
-        )
-    scores = list(
-        evaluate_run(
-            run,
-            [task],
-            protocols=options.protocol,
-            layers=options.layers,
-            supervised=None if options.supervised is None else open_run(options.supervised),
-            baselines=tuple(BASELINES) if options.baselines else (),
-            measuring=Measuring(cache=options.cache, seed=options.seed),
-        )
-    )
+    measured = open_with(options, options.run, output)
+    scores = []
+    measure = _measured if options.folds is None else _measured_by_folds
+    for score in measure(options, measured, output):
+        output.say(line_of(score))
+        scores.append(score)
     output.result([score_as_json(score) for score in scores])
     if not options.as_json:
         show_scores(scores, output)
         output.say(f"kept in {options.run / 'evaluation'}; see them with: eigenview report {options.run}")
+
+
+def _measured(options: Options, run: TrainedRun, output: Output) -> Iterator[Score]:
+    from eigenview.evaluation import BASELINES, Measuring, evaluate_run
+
+    tasks = list(_tasks(options, output))
+    others = None if options.supervised is None else open_with(options, options.supervised, output)
+    images = sum(len(task.train) + len(task.test) for task in tasks)
+    encoders = 1 + options.baselines + (others is not None)
+    if options.cache is None or not options.cache.exists():
+        say_wait(
+            output,
+            f"features of {images:,} images by {encoders} encoders (then the protocols)",
+            images * encoders * seconds_an_image(run, tasks[0].train),
+        )
+    return evaluate_run(
+        run,
+        tasks,
+        protocols=options.protocol,
+        layers=options.layers,
+        supervised=others,
+        baselines=tuple(BASELINES) if options.baselines else (),
+        measuring=Measuring(cache=options.cache, seed=options.seed),
+    )
+
+
+def _measured_by_folds(options: Options, run: TrainedRun, output: Output) -> Iterator[Score]:
+    from eigenview.evaluation import BASELINES, Measuring, evaluate_run_folds, open_labelled, read_folds
+
+    others = None if options.supervised is None else open_with(options, options.supervised, output)
+    if options.source is None or options.test is not None or options.sets:
+        raise SettingError("--folds belongs to one SOURCE, a Parquet table, without --test and --set")
+    table = Path(options.source.partition("?")[0])
+    return evaluate_run_folds(
+        run,
+        open_labelled(options.source),
+        read_folds(table, column=str(options.folds)),
+        name=table.name,
+        protocols=options.protocol,
+        layers=options.layers,
+        supervised=others,
+        baselines=tuple(BASELINES) if options.baselines else (),
+        measuring=Measuring(cache=options.cache, seed=options.seed),
+    )
+
+
+def _tasks(options: Options, output: Output) -> Iterator[Task]:
+    from eigenview.evaluation import open_task
+
+    given: list[tuple[str | None, str, str | None]] = []
+    if options.source is not None:
+        given.append((None, options.source, options.test))
+    for words in options.sets:
+        name, equals, specs = words.partition("=")
+        train, comma, test = specs.partition(",")
+        if not (name and equals and train) or (comma and not test):
+            raise SettingError(f"--set is NAME=TRAIN or NAME=TRAIN,TEST; got {words!r}")
+        given.append((name, train, test or None))
+    if not given:
+        raise SettingError("SOURCE is missing: labelled images, such as 'photos/?labelled=yes'; or give --set")
+    for called, train, against in given:
+        if set(options.protocol) == {"depth"}:
+            yield _depth_task(train, against, called)
+            continue
+        task = open_task(train, against, test_share=options.test_share, seed=options.seed, name=called)
+        if against is None:
+            output.say(
+                f"{task.name}, one source: of each class {options.test_share:.0%} are for the test (seed "
+                f"{options.seed}): {len(task.train):,} images to learn from, {len(task.test):,} to test on"
+            )
+        yield task
+
+
+def _depth_task(train: str, test: str | None, name: str | None) -> Task:
+    """Depth needs no labels, so nothing can be split by class."""
+    from eigenview.data import open_images
+    from eigenview.evaluation import Task
+
+    if test is None:
+        raise SettingError("depth is measured on images of their own: give --test, or NAME=TRAIN,TEST")
+    before, after = (open_images(spec, needs_index=True) for spec in (train, test))
+    return Task(before, after, name or Path(train.partition("?")[0]).name)

@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 
 from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.settings import Strict
+from eigenview.cli.run_options import OpenOptions
 
 
-class Options(Strict):
+class Options(OpenOptions):
     run: Annotated[Path, positional("RUN")]  # a run directory
     to: Literal["safetensors", "onnx", "torchvision", "timm"]  # the format; onnx needs the extra of that name
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # RUN/export/FORMAT with its suffix unless given
@@ -26,11 +26,12 @@ class Options(Strict):
 def run(arguments: list[str]) -> None:
     options = parse(Options, arguments, verb="export", about=__doc__)
     from eigenview.export import export
+    from eigenview.runs import open_run
 
     output = Output(as_json=options.as_json)
-    found = export(options.run, options.to, options.out)
-    output.result({"path": str(found.path), "format": options.to, "difference": found.difference})
+    written = export(open_run(options.run, checkpoint=options.checkpoint), options.to, options.out)
+    output.result({"path": str(written.path), "format": options.to, "difference": written.difference})
     if not options.as_json:
-        size = f"{found.path.stat().st_size / 1e6:.1f} MB"
-        output.say(f"{found.path} ({size}); loaded back, it differs by {found.difference:.2g}")
-        output.say(found.how_to_load)
+        size = f"{written.path.stat().st_size / 1e6:.1f} MB"
+        output.say(f"{written.path} ({size}); loaded back, it differs by {written.difference:.2g}")
+        output.say(written.how_to_load)

@@ -19,12 +19,12 @@ from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.settings import Strict
+from eigenview.cli.run_options import RunOptions, open_with
 
 LONG = 60.0  # seconds from which a search is announced
 
 
-class Options(Strict):
+class Options(RunOptions):
     place: Annotated[Path, positional("RUN|FILE")]  # a run directory, or embeddings as .parquet or .npy
     query: Annotated[tuple[str, ...], positional("QUERY ...")]  # pictures, or indices of items
     source: Annotated[str | None, Word("SOURCE")] = None  # images to search in, where they are not embedded yet
@@ -43,9 +43,9 @@ def run(arguments: list[str]) -> None:
     from eigenview.search import answers_json, contact_sheet, exact_seconds, neighbours
 
     output = Output(as_json=options.as_json)
-    stored = open_or_embed(options.place, options.source, output)
+    stored, opened = open_or_embed(options.place, options.source, options, output)
     queries = [_query(word) for word in options.query]
-    maker = options.run or (options.place if options.place.is_dir() else None)
+    maker = opened if options.run is None else open_with(options, options.run, output)
     if options.engine == "exact" and (seconds := exact_seconds(stored, len(queries))) > LONG:
         output.say(f"exact search takes {about(seconds)}; --engine faiss is approximate", style="dim")
     answers = neighbours(stored, queries, k=options.k, run=maker, engine=options.engine)
@@ -54,8 +54,8 @@ def run(arguments: list[str]) -> None:
         return
     for answer in answers:
         output.say(answer.query, style="bold")
-        for one in answer.neighbours:
-            output.say(f"  {one.cosine:.4f}  {one.path}" + ("" if one.label is None else f"  ({one.label})"))
+        for near in answer.neighbours:
+            output.say(f"  {near.cosine:.4f}  {near.path}" + ("" if near.label is None else f"  ({near.label})"))
     if answers and (recall := answers[0].recall) is not None:
         output.say(
             f"approximate: {recall.share:.1%} of the {recall.k} nearest are found "

@@ -32,7 +32,7 @@ def run(arguments: list[str]) -> None:
     base = {"source": recipe.source, "out": f"runs/{recipe.name}", **recipe.settings}
     settings = merge_settings(base, given | ({} if options.source is None else {"source": options.source}))
     Output().say(f"{recipe.title}: {recipe.cost}")
-    start(settings, resume=options.resume, looks=options.look)
+    start(settings, options)
 
 
 def _with_method(arguments: Sequence[str]) -> list[str]:

@@ -21,22 +21,29 @@ def cell(score: Score | None) -> str:
     return f"{written(score, score.value)} [{low}, {high}]"
 
 
-def title(score: Score) -> str:
+def title(score: Score, *, with_data: bool = False) -> str:
+    """What was measured, and on which data set where that must be said."""
     layer = score.protocol.get("layer", "pooled")
     unit = score.metric if score.metric in AS_THEY_ARE else f"{score.metric} %"
-    return f"{score.name}, {unit}" + ("" if layer == "pooled" else f" ({layer})")
+    data = f" on {score.data_name}" if with_data and score.data_name else ""
+    return f"{score.name}, {unit}" + ("" if layer == "pooled" else f" ({layer})") + data
+
+
+def line_of(score: Score) -> str:
+    """A score as it comes."""
+    return f"{score.subject}: {title(score, with_data=True)}: {cell(score)}"
 
 
 def show_scores(scores: Sequence[Score], output: Output) -> None:
     """A row for each protocol and data, a column for each subject."""
     subjects = list(dict.fromkeys(score.subject for score in scores))
     rows = list(dict.fromkeys((score.protocol_hash, score.data_hash) for score in scores))
-    found = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
+    by_place = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
     lines = []
     for row in rows:
-        cells = [found.get((*row, subject)) for subject in subjects]
+        cells = [by_place.get((*row, subject)) for subject in subjects]
         first = next(score for score in cells if score is not None)
-        lines.append([title(first), *(cell(one) for one in cells)])
+        lines.append([title(first, with_data=True), *map(cell, cells)])
     output.table(["with 95 % intervals", *subjects], lines)
 
 
@@ -45,6 +52,7 @@ def score_as_json(score: Score) -> dict[str, JSON]:
         "subject": score.subject,
         "name": score.name,
         "metric": score.metric,
+        "data": score.data_name,
         "layer": str(score.protocol.get("layer", "")),
         "value": score.value,
         "interval": list(score.interval),

@@ -46,12 +46,12 @@ def described(model: type[BaseModel]) -> Iterator[Described]:
 def fields_of(
     model: type[BaseModel], inside: Mapping[str, type[BaseModel]] | None = None, outer: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], FieldInfo, str]]:
-    """(path, field, comment) of every setting, those of models in it after its own.
+    """(path, field, comment) of every setting: its own, those of the models it extends, those of the models in it.
 
     ``inside`` gives, by path, models that are known only when the program runs.
     """
-    later = []
-    for name, info in model.model_fields.items():
+    later, own = [], inspect.get_annotations(model)
+    for name, info in sorted(model.model_fields.items(), key=lambda field: field[0] not in own):
         path = (*outer, name)
         inner = (inside or {}).get(".".join(path), without_none(info.annotation))
         if is_model(inner):

@@ -20,13 +20,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
+from eigenview.cli.announcement import Announcement
 from eigenview.cli.options import positional
 from eigenview.cli.output import Output
 from eigenview.cli.train_options import StartOptions, parse_train
+from eigenview.data import SourceInfo
+from eigenview.devices import device_text, find_device
 from eigenview.errors import SettingError
 from eigenview.runs import TrainConfig
 from eigenview.training import Choice, shown_progress, train
-from eigenview.training.processes import chosen_device
 from eigenview.training.processor import (
     LowerInstructionsNeeded,
     can_start_again,
@@ -45,42 +47,68 @@ def run(arguments: list[str]) -> None:
     options, given = parse_train(Options, arguments, verb="train", about=__doc__)
     if options.source is not None:
         given["source"] = options.source
-    start(given, resume=options.resume, looks=options.look)
+    start(given, options)
 
 
-def start(given: Mapping[str, Any], *, resume: bool = False, looks: bool = True) -> None:
+def start(given: Mapping[str, Any], options: StartOptions) -> None:
     """Train as ``given`` says and as is best for the rest; say what was chosen and what can be done next."""
-    if resume and "out" not in given:
-        raise SettingError("--resume needs the run to go on with: --out RUN")
-    if not resume and "source" not in given:
-        raise SettingError("SOURCE is missing: a folder of images, say (eigenview train --help tells more)")
+    _check(given, options)
     output = Output()
-    prepared = prepare(given, resume=resume)
+    prepared = prepare(given, resume=options.resume)
     config = prepared.config
-    try:
-        check_half_precision(config.precision, chosen_device(config.device))
-    except LowerInstructionsNeeded as error:
-        if not can_start_again():
-            raise
-        output.say(f"{error}; starting again with it")
-        start_again()
+    device = find_device(config.device)
+    _check_precision(config.precision, device.type, output)
+    _say_source(prepared.source.describe(), output)
     _say_choices(prepared.choices, output)
     warnings.filterwarnings("ignore", module="lightning_fabric")  # advice about its own use, which is not the user's
     logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
-    output.say(f"{config.method} with {config.encoder.name} into {config.out}", style="bold")
+    output.say(f"{config.method} with {config.encoder.name} into {config.out}, on {device_text(device)}", style="bold")
     try:
-        directory = train(config, source=prepared.source, resume=resume, looks_back=looks, listeners=[shown_progress()])
+        directory = train(
+            config,
+            source=prepared.source,
+            resume=options.resume,
+            start=options.begin,
+            looks_back=options.look,
+            listeners=[shown_progress(), Announcement(output, looks_back=options.look)],
+        )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             f"stopped; {config.out} keeps a checkpoint. Go on with: eigenview train --resume --out {quoted(config.out)}"
         ) from None
-    diagnosis = directory.diagnosis() if looks else None
+    diagnosis = directory.diagnosis() if options.look else None
     if diagnosis is not None:
         style = "bold green" if diagnosis.verdict == "healthy" else "bold yellow"
         output.say(f"diagnosis: {diagnosis.verdict}", style=style)
         for finding in diagnosis.findings:
             output.say(f"  {finding.name}: {finding.advice}")
     next_steps(config, output)
+
+
+def _check(given: Mapping[str, Any], options: StartOptions) -> None:
+    if options.resume and "out" not in given:
+        raise SettingError("--resume needs the run to go on with: --out RUN")
+    if not options.resume and "source" not in given:
+        raise SettingError("SOURCE is missing: a folder of images, say (eigenview train --help tells more)")
+    if options.begin is not None and not options.resume:
+        raise SettingError("--from says where to go on: give --resume too, or leave it out")
+
+
+def _check_precision(precision: str, device: str, output: Output) -> None:
+    """A processor that dies of half precision is found out in time, and spared."""
+    try:
+        check_half_precision(precision, device)
+    except LowerInstructionsNeeded as error:
+        if not can_start_again():
+            raise
+        output.say(f"{error}; starting again with it")
+        start_again()
+
+
+def _say_source(info: SourceInfo, output: Output) -> None:
+    output.say(str(info))
+    if info.labels_hint:
+        output.say(f"{info.labels_hint}; learning needs none", style="dim")
 
 
 def _say_choices(choices: Sequence[Choice], output: Output) -> None:

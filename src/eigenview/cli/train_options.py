@@ -20,6 +20,8 @@ class StartOptions(Strict):
     """What the verbs that train have beside the settings."""
 
     resume: bool = False  # go on from the last checkpoint in --out; its settings are known
+    begin: Annotated[str | None, Word("last|previous|best", name="from")] = None  # with --resume: the checkpoint to go
+    # on from; last unless given, or the one before where that is damaged
     look: bool = True  # at the end, diagnose the run and keep a sample for the report
     kernel: Annotated[str | None, Word("KERNEL")] = None  # gaussian, laplacian, exponential, simple-sum, concat-sum, or
     # any kernel as text, such as 'Gaussian(0.2) + Laplacian(0.5)'; for kernel-infonce, which it implies, and moco

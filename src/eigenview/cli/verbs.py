@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from eigenview.names import Table
 
-ANEW = "the same command begins anew"
+KEPT = "the scores that were printed are kept in RUN/evaluation"
 GOES_ON = "what was done is kept, and the same command goes on from there"
 
 
@@ -28,7 +28,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
     },
     "Judge": {
         "diagnose": Verb("diagnose", "is a run or a file of embeddings healthy; no labels needed"),
-        "evaluate": Verb("evaluate", "scores against raw pixels and an untrained encoder, on labelled images", ANEW),
+        "evaluate": Verb("evaluate", "scores against raw pixels and an untrained encoder, on labelled images", KEPT),
         "compare": Verb("compare", "the scores of several runs, with significance"),
         "report": Verb("report", "one web page about one or more runs"),
     },

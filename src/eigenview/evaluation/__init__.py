@@ -26,7 +26,7 @@ from eigenview.evaluation.protocol_scores import Split
 from eigenview.evaluation.protocols import FINETUNES, PROBES, FinetuneProtocol, ProbeProtocol, ProbeViews
 from eigenview.evaluation.retrieval import Retrieval, retrieve
 from eigenview.evaluation.run_look import diagnose_run
-from eigenview.evaluation.run_scores import evaluate_run
+from eigenview.evaluation.run_scores import evaluate_run, evaluate_run_folds
 from eigenview.evaluation.sampling import save_sample
 from eigenview.evaluation.scores import bootstrap_interval, mean_score, over_repeats
 from eigenview.evaluation.selection import EncoderChoice, choose_encoder
@@ -76,6 +76,7 @@ __all__ = [
     "diagnose_run",
     "evaluate",
     "evaluate_run",
+    "evaluate_run_folds",
     "extract",
     "few_label_accuracy",
     "finetune",

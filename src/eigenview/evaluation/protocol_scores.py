@@ -121,8 +121,9 @@ def few_label_scores(split: Split) -> Iterator[Score]:
 def cluster_scores(split: Split, *, method: str, name: str) -> Iterator[Score]:
     """Clusters of the test features, as many as there are classes; no label is used to find them."""
     count = len(torch.unique(split.test_labels))
-    groups = cluster(split.test, count, method=method, neighbours=CLUSTER_NEIGHBOURS, seed=split.seed)  # type: ignore[arg-type]
-    settings: dict[str, JSON] = {"starts": STARTS} if method == "kmeans" else {"neighbours": CLUSTER_NEIGHBOURS}
+    edges = min(CLUSTER_NEIGHBOURS, len(split.test) - 1)
+    groups = cluster(split.test, count, method=method, neighbours=edges, seed=split.seed)  # type: ignore[arg-type]
+    settings: dict[str, JSON] = {"starts": STARTS} if method == "kmeans" else {"neighbours": edges}
     hits = split.score(cluster_hits(groups, split.test_labels), name, "hungarian accuracy", clusters=count, **settings)
     yield hits
     for metric, measure in {"nmi": normalised_mutual_information, "ari": adjusted_rand_index}.items():

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+
+from torch import Tensor
 
 from eigenview.batches import PROJECTION
+from eigenview.data import Source
 from eigenview.distributed import rank
 from eigenview.errors import SettingError
 from eigenview.evaluation.evaluating import PROTOCOLS, evaluate
+from eigenview.evaluation.folds import fold_scores
 from eigenview.evaluation.sampling import label_stored_sample
 from eigenview.evaluation.subjects import BASELINES, Measuring, Task, subjects_of
 from eigenview.nn import POOLED
@@ -34,15 +38,41 @@ def evaluate_run(
         raise SettingError("there is no data set to evaluate on; give a Task of training and test images")
     for name in protocols:
         PROTOCOLS.find(name)
-    subjects = subjects_of(
+    for subject in subjects_of(
         run, baselines=baselines, supervised=supervised, with_head=PROJECTION in layers, seed=how.seed
-    )
-    for subject in subjects:
+    ):
         own = subject.layers_among(layers)
         for task in tasks if own else ():
-            for score in evaluate(subject, task, protocols=protocols, layers=own, measuring=how):
-                if rank(how.group) == 0:
-                    run.directory.save_score(score)
-                yield score
+            yield from _kept(run, evaluate(subject, task, protocols=protocols, layers=own, measuring=how), how)
     if rank(how.group) == 0:
         label_stored_sample(run, tasks)
+
+
+def evaluate_run_folds(
+    run: TrainedRun,
+    source: Source,
+    folds: Sequence[Tensor],
+    *,
+    name: str = "",
+    protocols: Sequence[str] = ("knn", "linear"),
+    layers: Sequence[str] = (POOLED,),
+    baselines: Sequence[str] = tuple(BASELINES),
+    supervised: TrainedRun | None = None,
+    measuring: Measuring | None = None,
+) -> Iterator[Score]:
+    """As :func:`evaluate_run`, on folds that the data set brings along (:func:`fold_scores`)."""
+    how = measuring or Measuring()
+    for subject in subjects_of(
+        run, baselines=baselines, supervised=supervised, with_head=PROJECTION in layers, seed=how.seed
+    ):
+        own = subject.layers_among(layers)
+        if own:
+            scores = fold_scores(subject, source, folds, protocols=protocols, layers=own, name=name, measuring=how)
+            yield from _kept(run, scores, how)
+
+
+def _kept(run: TrainedRun, scores: Iterable[Score], how: Measuring) -> Iterator[Score]:
+    for score in scores:
+        if rank(how.group) == 0:
+            run.directory.save_score(score)
+        yield score

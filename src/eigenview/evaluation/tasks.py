@@ -36,10 +36,10 @@ def open_labelled(spec: str | Path | Source) -> Source:
     place = printable(spec) if isinstance(spec, (str, Path)) else source.describe().place
     labels = source.labels
     if labels is None:
-        raise DataError(
-            f"{place} has no labels, and scores need them: for a folder with a sub-folder for each class write "
-            f"'{place.rstrip('/')}/?labelled=yes' (diagnose needs no labels)"
+        remedy = source.describe().labels_hint or (
+            f"for a folder with a sub-folder for each class write '{place.rstrip('/')}/?labelled=yes'"
         )
+        raise DataError(f"{place} has no labels, and scores need them: {remedy} (diagnose needs no labels)")
     known = np.flatnonzero(labels >= 0)
     if len(np.unique(labels[known])) < 2:
         raise DataError(f"scores need at least two classes; {place} has {len(np.unique(labels[known]))}")

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
+from eigenview.devices import Device
 from eigenview.errors import SettingError
 from eigenview.files import read_object, write_json
 from eigenview.methods import METHODS, MethodSettings, find_method
@@ -37,7 +38,7 @@ class TrainConfig(Strict):
     steps: int | None = Field(None, ge=1)  # instead of epochs
     minutes: float | None = Field(None, gt=0)  # instead of epochs; not repeatable bit for bit
     seed: int = Field(0, ge=0)
-    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"  # auto: an accelerator if there is one
+    device: Device = "auto"  # auto: an accelerator if there is one
     precision: Literal["32", "bf16", "16"] = "32"
     channels_last: bool | Literal["auto"] = "auto"  # the memory layout of images; auto: docs/training.md
     compile: bool | Literal["auto"] = "auto"  # the encoder by torch.compile

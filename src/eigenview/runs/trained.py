@@ -38,6 +38,11 @@ class TrainedRun:
         return self.directory.name
 
     @property
+    def device(self) -> torch.device:
+        """Where its encoder is; its head and untrained copies go there too."""
+        return next(self.encoder.parameters(), torch.empty(0)).device
+
+    @property
     def channels(self) -> int:
         return self.directory.data.image.channels
 
@@ -62,7 +67,7 @@ class TrainedRun:
             if not any(name.startswith(described.prefix) for name in self.tensors):
                 return None
             fill_module(head, self.tensors, self.folder, prefix=described.prefix)
-        return head.eval()
+        return head.eval().to(self.device)
 
     @cached_property
     def prototypes(self) -> tuple[Tensor, ...]:
@@ -83,10 +88,16 @@ class TrainedRun:
             return fresh_copy(self.encoder, seed=seed)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return settings.build(channels=self.channels, image_size=self.view.size).eval()
+            return settings.build(channels=self.channels, image_size=self.view.size).eval().to(self.device)
 
 
-def open_run(run: str | Path | RunDirectory, *, checkpoint: str = LAST, encoder: nn.Module | None = None) -> TrainedRun:
+def open_run(
+    run: str | Path | RunDirectory,
+    *,
+    checkpoint: str = LAST,
+    encoder: nn.Module | None = None,
+    device: str | torch.device = "cpu",
+) -> TrainedRun:
     """The encoder of a run with a checkpoint's weights, whose hash is checked.
 
     ``encoder``: a module like the one given to ``train``, needed only where there was one.
@@ -107,7 +118,7 @@ def open_run(run: str | Path | RunDirectory, *, checkpoint: str = LAST, encoder:
         built = wrap(encoder, channels=data.image.channels, image_size=size)
     tensors = directory.checkpoints.weights(checkpoint)
     fill_module(built, tensors, directory.folder, prefix=ENCODER)
-    return TrainedRun(directory, checkpoint, built.eval(), tensors)
+    return TrainedRun(directory, checkpoint, built.eval().to(device), tensors)
 
 
 @torch.no_grad()

@@ -169,7 +169,8 @@ def embed_files(
     about = stored.about
     if run is None and (about is None or about.run_folder is None or not Path(about.run_folder).is_dir()):
         raise SettingError(
-            f"a picture needs the encoder that made {printable(stored.place)}, and its run is not at hand: give run="
+            f"a picture needs the encoder that made {printable(stored.place)}, and its run is not at hand: "
+            "name it (--run RUN, or run=)"
         )
     chosen = run if run is not None else str(about.run_folder)  # type: ignore[union-attr]
     layer = about.layer if about is not None else "pooled"

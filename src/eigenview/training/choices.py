@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from eigenview.batches import AnySource, first_shape
 from eigenview.data import StreamSource
+from eigenview.devices import find_device
 from eigenview.errors import SettingError
 from eigenview.runs import TrainConfig, read_config
 from eigenview.views.settings import Shape
@@ -40,9 +39,9 @@ class Chosen:
 def choose(source: AnySource, given: Mapping[str, Any], *, device: str | None = None) -> Chosen:
     """The settings in ``given`` (nested, as ``read_config`` takes them), completed for ``source`` and this machine.
 
-    ``device`` is "cpu" or "cuda"; found unless given.
+    ``device`` is "cpu" or "cuda"; by the settings, and found, unless given.
     """
-    kind = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    kind = device or ("cpu" if find_device(str(given.get("device", "auto"))).type == "cpu" else "cuda")
     count = source.describe().count if isinstance(source, StreamSource) else len(source)
     if count is not None and count < FEWEST_IMAGES:
         raise SettingError(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 import torch.distributed as dist
@@ -13,13 +12,11 @@ from lightning_fabric.plugins.precision.amp import MixedPrecision
 from lightning_fabric.plugins.precision.precision import Precision
 from lightning_fabric.strategies.ddp import DDPStrategy
 
+from eigenview.devices import find_device
 from eigenview.distributed import Group
-from eigenview.errors import SettingError
 from eigenview.runs import TrainConfig
 from eigenview.training.processor import check_half_precision
 from eigenview.training.scaling import INITIAL_SCALE, Scaling
-
-Device = Literal["cpu", "cuda", "mps"]
 
 
 @dataclass(frozen=True)
@@ -49,7 +46,7 @@ class Processes:
 def start_processes(config: TrainConfig) -> Processes:
     """Of ``config``, the seed, the device and the precision are used."""
     torch.manual_seed(config.seed)
-    device = chosen_device(config.device)
+    device = find_device(config.device).type
     check_half_precision(config.precision, device)
     precision, scaling = _precision(config.precision, device)
     if dist.is_torchelastic_launched():
@@ -63,23 +60,7 @@ def start_processes(config: TrainConfig) -> Processes:
     return Processes(fabric, dist.group.WORLD if fabric.world_size > 1 else None, scaling)
 
 
-def chosen_device(asked: str) -> Device:
-    """The kind of device that is used: the one asked for, which must be there, or the best that is."""
-    usable: dict[str, bool] = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
-    kinds: tuple[Device, ...] = ("cuda", "mps", "cpu")
-    for kind in kinds:
-        if asked == kind and not usable[kind]:
-            raise SettingError(f"device {kind}: torch finds none here that it can use; take cpu, or auto")
-        if asked in (kind, "auto") and usable[kind]:
-            return kind
-    raise SettingError(f"device must be one of auto, {', '.join(kinds)}; got {asked!r}")
-
-
-def _precision(asked: str, device: Device) -> tuple[Precision, Scaling]:
+def _precision(asked: str, device: str) -> tuple[Precision, Scaling]:
     """Fabric's part for a precision; our own scaler in it, which goes into the checkpoints."""
     if asked == "32":
         return Precision(), Scaling(None)

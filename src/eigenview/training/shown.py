@@ -115,12 +115,14 @@ class PlainProgress(Listener):
     def __init__(self, console: Console) -> None:
         self._console, self._known = console, _Known()
         self._step, self._seconds, self._spoke = 0, 0.0, -PLAIN_EVERY
+        self._first: tuple[float, float] | None = None  # share done and seconds when this process began
 
     def started(self, plan: Plan) -> None:
         self._known.plan = plan
 
     def stepped(self, step: int, seconds: float) -> None:
         self._step, self._seconds = step, seconds
+        self._first = self._first or (self._known.fraction(step, seconds), seconds)
 
     def measured(self, line: Mapping[str, Any]) -> None:
         self._known.latest.update(line)
@@ -129,8 +131,14 @@ class PlainProgress(Listener):
         if self._seconds - self._spoke >= PLAIN_EVERY or is_last:
             self._spoke = self._seconds
             done = self._known.fraction(self._step, self._seconds)
-            where = f"{self._known.epoch(self._step)}  {done:.0%}  {clock(self._seconds)}"
+            where = f"{self._known.epoch(self._step)}  {done:.0%}  {clock(self._seconds)}{self._left(done)}"
             self._say(f"{where}  {figures(self._known.latest)}")
+
+    def _left(self, done: float) -> str:
+        since_done, since = self._first or (0.0, 0.0)
+        if done <= since_done or done >= 1:
+            return ""
+        return f", {clock((self._seconds - since) * (1 - done) / (done - since_done))} left"
 
     def told(self, message: str) -> None:
         self._say(f"! {message}")

@@ -10,6 +10,7 @@ from typing import Any
 
 from eigenview.batches import AnySource
 from eigenview.data import open_images
+from eigenview.devices import find_device
 from eigenview.errors import SettingError
 from eigenview.methods import find_method
 from eigenview.nn import ENCODERS
@@ -38,6 +39,7 @@ def prepare(given: Mapping[str, Any], *, resume: bool = False) -> Prepared:
     if "source" not in given:
         raise SettingError("the images to learn from are missing: give a folder, say")
     _check_names(given)
+    find_device(str(given.get("device", "auto")))
     out = Path(given.get("out") or new_run_folder(str(given["source"]), str(given.get("method", "simclr"))))
     RunDirectory(out).check_free(resume=False)
     source = open_images(str(given["source"]))
