@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eigenview.evaluation.baselines import RawPixels
+from eigenview.evaluation.baselines import ColourStatistics, RawPixels
 from eigenview.evaluation.clustering import (
     adjusted_rand_index,
     cluster,
@@ -38,6 +38,7 @@ __all__ = [
     "FINETUNES",
     "PROBES",
     "PROTOCOLS",
+    "ColourStatistics",
     "Compared",
     "DepthDecoder",
     "DepthProtocol",

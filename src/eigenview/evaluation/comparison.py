@@ -12,7 +12,13 @@ from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.scores import Values, bootstrap_interval
 from eigenview.runs import RunDirectory, Score
 
-BASELINES = ("supervised", "untrained", "raw pixels", "training mean")  # subjects that come last in a table
+BASELINES = (
+    "supervised",
+    "untrained",
+    "raw pixels",
+    "colour statistics",
+    "training mean",
+)  # subjects that come last in a table
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from eigenview.evaluation.linear import INVERSE_PENALTIES, select_logistic
 from eigenview.evaluation.probe import FeatureRows, train_probe
 from eigenview.evaluation.protocols import PROBES, ProbeProtocol
 from eigenview.evaluation.retrieval import retrieve
-from eigenview.evaluation.scores import bootstrap_interval, mean_score
+from eigenview.evaluation.scores import mean_score, subsample_interval
 from eigenview.files import JSON
 from eigenview.runs import Score
 
@@ -127,10 +127,10 @@ def cluster_scores(split: Split, *, method: str, name: str) -> Iterator[Score]:
     hits = split.score(cluster_hits(groups, split.test_labels), name, "hungarian accuracy", clusters=count, **settings)
     yield hits
     for metric, measure in {"nmi": normalised_mutual_information, "ari": adjusted_rand_index}.items():
-        interval = bootstrap_interval(
+        interval = subsample_interval(
             lambda index, measure=measure: measure(contingency(groups[index], split.test_labels[index])),  # type: ignore[misc]
             len(groups),
-            draws=500,
+            draws=200,
             seed=split.seed,
         )
         value = measure(contingency(groups, split.test_labels))

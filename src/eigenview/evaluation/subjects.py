@@ -13,7 +13,7 @@ from eigenview.batches import PROJECTION
 from eigenview.batches.identity import data_identity, weights_identity
 from eigenview.data import Source
 from eigenview.distributed import Group, rank
-from eigenview.evaluation.baselines import RawPixels
+from eigenview.evaluation.baselines import ColourStatistics, RawPixels
 from eigenview.evaluation.features import Features, extract
 from eigenview.files import JSON
 from eigenview.names import Table
@@ -21,7 +21,7 @@ from eigenview.nn import Encoder
 from eigenview.runs import TrainedRun
 from eigenview.views import CentreView
 
-UNTRAINED, RAW_PIXELS, SUPERVISED = "untrained", "raw pixels", "supervised"
+UNTRAINED, RAW_PIXELS, COLOURS, SUPERVISED = "untrained", "raw pixels", "colour statistics", "supervised"
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,11 @@ def pixel_subject(run: TrainedRun, seed: int) -> Subject:
     return Subject(RAW_PIXELS, RawPixels(run.view.size, channels=run.channels), run.view)
 
 
-BASELINES = Table("baseline", {UNTRAINED: untrained_subject, RAW_PIXELS: pixel_subject})
+def colour_subject(run: TrainedRun, seed: int) -> Subject:
+    return Subject(COLOURS, ColourStatistics(channels=run.channels), run.view)
+
+
+BASELINES = Table("baseline", {UNTRAINED: untrained_subject, RAW_PIXELS: pixel_subject, COLOURS: colour_subject})
 
 
 def subjects_of(
