@@ -14,6 +14,7 @@ import random
 import shutil
 import tarfile
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -68,16 +69,19 @@ def damaged(data: bytes, chance: random.Random) -> bytes:
     return bytes(spoilt)
 
 
-def read_everything(text: str) -> Iterator[str]:
-    """Opens a source and meets all that it has. Yields each refusal in words; whatever else is raised is a defect."""
+def read_everything(text: str, *, items: int | None = None) -> Iterator[str]:
+    """Opens a source and meets all that it has. Yields each refusal in words; whatever else is raised is a defect.
+
+    ``items`` are met at most, from the first on.
+    """
     try:
         source = open_source(text)
         str(source.describe())
         if not isinstance(source, Source):
-            for item in source.items(Share(0, 0), shuffle=True):
+            for item in islice(source.items(Share(0, 0), shuffle=True), items):
                 yield from _refusal(item) if isinstance(item, Exception) else _decoded(item.image)
             return
-        for index in range(len(source)):
+        for index in islice(range(len(source)), items):
             source.name(index), source.path(index), source.label(index), source.captions(index)
             try:
                 source.depth(index)
@@ -101,7 +105,9 @@ def texts_with(file: Path, texts: list[str], folder: Path) -> list[str]:
 
 def _decoded(image: object) -> Iterator[str]:
     try:
-        image.pixels(), image.pixels(2), image.digest()
+        image.pixels()
+        image.pixels(2)
+        image.digest()
     except UnreadableImage as error:
         yield from _refusal(error)
 

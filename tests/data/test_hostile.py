@@ -33,7 +33,7 @@ def test_arrays_with_lying_headers_and_endless_labels_are_refused(tmp_path):
     refused(tmp_path / "lie.npy", "not a readable .npy")
     for label in (np.inf, 2.0**40, 0.5):
         np.savez(tmp_path / "x.npz", images=np.zeros((2, 4, 4, 3), dtype=np.uint8), labels=np.array([label, 1]))
-        refused(tmp_path / "x.npz", "labels must be whole numbers; got float64")
+        refused(tmp_path / "x.npz", "labels must be (whole numbers; got float64|below 2³¹)")
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_mistakes_are_told_in_one_line(tmp_path, monkeypatch):
     named = write_table(tmp_path / "few.parquet", metadata={"classes": '["cat"]'}, label=[0, 1, 0, 0, 0, 0])
     with pytest.raises(DataError, match="label 1 has no name: there are 1 class names"):
         TableSource(named)
-    with pytest.raises(DataError, match="one label per image"):
+    with pytest.raises(DataError, match="one for each image"):
         TableSource(write_table(tmp_path / "many.parquet", label=[[0, 1]] * 6))
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 nonsense PAR1")
     with pytest.raises(DataError, match="not a readable Parquet file"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -12,9 +13,10 @@ from torch import Tensor
 
 from eigenview.data.decode import PixelImage
 from eigenview.data.failures import reason_of
+from eigenview.data.limits import room_for_image
 from eigenview.data.modes import Pixels
 from eigenview.data.source import LARGEST_LABEL, NO_LABEL, Labels, SourceInfo, Unannotated
-from eigenview.errors import DataError, SettingError
+from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.names import printable
 
 MAP_ABOVE = 1 << 28  # bytes: a quarter of a gigabyte is read at once, more is mapped
@@ -47,19 +49,11 @@ class ArraySource(Unannotated):
     @classmethod
     def from_file(cls, path: str | Path, *, labels: str | Path | None = None, layout: str = "auto") -> ArraySource:
         """From .npy (labels, if any, in a second file) or .npz with ``images`` and perhaps ``labels``. No pickles."""
-        stored = read_arrays(Path(path))
-        if isinstance(stored, dict):
-            images = _first_of(stored, IMAGE_KEYS)
-            if images is None:
-                raise _without("images", IMAGE_KEYS, path, stored)
-            given = _first_of(stored, LABEL_KEYS)
-        else:
-            images, given = stored, None
+        stored = read_arrays(Path(path), images=IMAGE_KEYS, labels=LABEL_KEYS)
+        given = stored.get("labels")
         if labels is not None:
-            read = read_arrays(Path(labels))
-            given = _first_of(read, (*LABEL_KEYS, "arr_0")) if isinstance(read, dict) else read
-            if given is None and isinstance(read, dict):
-                raise _without("labels", LABEL_KEYS, labels, read)
+            given = read_arrays(Path(labels), labels=(*LABEL_KEYS, "arr_0"))["labels"]
+        images = stored["images"]
         return cls(images, labels=given, layout=layout, place=printable(path))
 
     def __len__(self) -> int:
@@ -89,13 +83,14 @@ def checked_labels(labels: npt.ArrayLike | Tensor, count: int, classes: Sequence
     found = np.asarray(labels)
     if found.shape != (count,):
         raise DataError(f"every image needs one label: {count:,} images, but labels of shape {found.shape}")
-    if not np.issubdtype(found.dtype, np.integer):
-        is_whole = np.issubdtype(found.dtype, np.floating) and bool(np.all(found == np.rint(found)))
-        if not is_whole or (found.size and np.abs(found).max() > LARGEST_LABEL):
-            raise DataError(f"labels must be whole numbers; got {found.dtype}")
-    if found.size and found.max() > LARGEST_LABEL:
-        raise DataError(f"labels must be below 2³¹; got {found.max()}")
-    numbers = found.astype(np.int64)
+    if found.dtype.kind not in "iuf":
+        raise DataError(f"labels must be whole numbers; got {found.dtype}")
+    with np.errstate(invalid="ignore"):  # NaN and Inf become something, and differ from it
+        numbers = found.astype(np.int64)
+    if found.dtype.kind != "i" and not np.array_equal(numbers, found):
+        raise DataError(f"labels must be whole numbers; got {found.dtype}")
+    if numbers.size and numbers.max() > LARGEST_LABEL:
+        raise DataError(f"labels must be below 2³¹; got {numbers.max()}")
     if numbers.size and numbers.min() < NO_LABEL:
         raise DataError(f"labels must be at least 0 (or -1 for none); got {numbers.min()}")
     if classes is not None and numbers.size and numbers.max() >= len(classes):
@@ -103,17 +98,34 @@ def checked_labels(labels: npt.ArrayLike | Tensor, count: int, classes: Sequence
     return numbers
 
 
-def read_arrays(path: Path) -> npt.NDArray[np.uint8] | dict[str, npt.NDArray[np.uint8]]:
-    """One array of .npy, mapped when large, or all of .npz by name. Files that need unpickling are refused."""
+Array = npt.NDArray[np.uint8]
+
+
+def read_arrays(path: Path, **names: Sequence[str]) -> dict[str, Array]:
+    """Arrays by what they are: in an .npz each has one of its ``names``; a .npy, mapped when large, is the first.
+
+    The first must be there. Files that need unpickling are refused, and so are those that unpack to far more than
+    they are.
+    """
     if not path.is_file():
         raise DataError(f"no such file: {printable(path)}; is the path right?")
+    first = next(iter(names))
     try:
         if path.suffix == ".npy" and path.stat().st_size > MAP_ABOVE:
-            mapped: npt.NDArray[np.uint8] = np.load(path, mmap_mode="r", allow_pickle=False)
-            return mapped
+            return {first: np.load(path, mmap_mode="r", allow_pickle=False)}
         with path.open("rb") as file:
             loaded = np.load(file, allow_pickle=False)
-            return loaded if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+            if isinstance(loaded, np.ndarray):
+                return {first: loaded}
+            keys = {what: [name for name in known if name in loaded.files][:1] for what, known in names.items()}
+            if not keys[first]:
+                listed = ", ".join(printable(name) for name in loaded.files) or "no array at all"
+                known = " or ".join(names[first][:3])
+                raise DataError(f"{printable(path)} has no {first}: no array named {known}; it has {listed}")
+            _require_unpacked([key for matching in keys.values() for key in matching], loaded.zip, path)
+            return {what: loaded[key] for what, matching in keys.items() for key in matching}
+    except EigenviewError:
+        raise
     except Exception as error:  # a header that lies makes NumPy raise nearly anything, from TokenError to MemoryError
         if "allow_pickle" in str(error) or "pickled" in str(error):
             raise DataError(
@@ -122,13 +134,15 @@ def read_arrays(path: Path) -> npt.NDArray[np.uint8] | dict[str, npt.NDArray[np.
         raise DataError(f"{printable(path)} is not a readable .npy or .npz file: {reason_of(error)}") from error
 
 
-def _without(what: str, keys: Sequence[str], path: str | Path, stored: Iterable[str]) -> DataError:
-    names = ", ".join(printable(name) for name in stored) or "no array at all"
-    return DataError(f"{printable(path)} has no {what}: no array named {' or '.join(keys[:3])}; it has {names}")
-
-
-def _first_of(stored: dict[str, npt.NDArray[np.uint8]], names: Sequence[str]) -> npt.NDArray[np.uint8] | None:
-    return next((stored[name] for name in names if name in stored), None)
+def _require_unpacked(keys: Sequence[str], packed: zipfile.ZipFile, path: Path) -> None:
+    sizes = {facts.filename: facts.file_size for facts in packed.infolist()}
+    total = sum(sizes.get(f"{key}.npy", sizes.get(key, 0)) for key in keys)
+    most = room_for_image(path.stat().st_size) // 2  # one copy is made on the way
+    if total > most:
+        raise DataError(
+            f"{printable(path)} unpacks to {total / 1e6:,.0f} MB, and the limit for its size is {most / 1e6:,.0f} MB: "
+            "save it as .npy, which is not read but mapped"
+        )
 
 
 def _as_nhwc(images: npt.NDArray[np.uint8], layout: str) -> Pixels:

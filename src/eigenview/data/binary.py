@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 import os
 import zlib
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ import numpy.typing as npt
 
 from eigenview.data.arrays import ArraySource
 from eigenview.data.failures import reason_of
+from eigenview.data.limits import most_unpacked
 from eigenview.data.pickles import read_plain_pickle
 from eigenview.data.texts import read_lines
 from eigenview.errors import DataError, SettingError
@@ -103,13 +105,17 @@ def fashion_mnist(directory: Path, *, split: str) -> ArraySource:
 
 def read_idx(path: Path) -> Bytes:
     """An array of bytes in the IDX layout: two zeros, type 8, the number of axes, their big-endian sizes, the data."""
+    most = most_unpacked(path.stat().st_size)
     try:
-        data = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+            data = file.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{printable(path)} cannot be read: {reason_of(error)}") from error
+    if len(data) > most:
+        raise DataError(f"{printable(path)} unpacks to more than {most / 1e6:,.0f} MB, the limit for its size")
     axes = data[3] if len(data) > 4 else 0
     shape = tuple(int.from_bytes(data[4 + 4 * axis : 8 + 4 * axis], "big") for axis in range(axes))
-    if data[:3] != b"\0\0\x08" or len(data) != 4 + 4 * axes + int(np.prod(shape)):
+    if data[:3] != b"\0\0\x08" or len(data) != 4 + 4 * axes + math.prod(shape):
         raise DataError(f"{printable(path)} is not a complete IDX file of bytes")
     return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes).reshape(shape)
 

@@ -18,15 +18,15 @@ from PIL import Image
 
 from eigenview.data.failures import reason_of
 from eigenview.data.jpeg import decode_jpeg
-from eigenview.data.modes import UPRIGHT, Pixels, as_eight_bits, as_measurements
+from eigenview.data.limits import MAX_BYTES, require_pixels, room_for_image
+from eigenview.data.modes import Pixels, as_measurements, as_pixels
 from eigenview.errors import DataError, SettingError
 from eigenview.names import printable
 
 # Only these decoders ever run: a file may lie about its name, and Pillow's EPS reader, say, would start a program.
 FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF", "PPM", "JPEG2000")  # JPEG's opens MPO too
-MAX_PIXELS = 1 << 27  # 134 megapixels: above the largest phone cameras in common use, 400 MB as RGB
-MAX_BYTES = 1 << 30
 ORIENTATION = 0x0112
+TIFF_TILE = (0x0142, 0x0143)  # width, height
 REDUCTIONS = (1, 2, 4, 8)
 
 
@@ -70,14 +70,17 @@ class EncodedImage:
     ``pixels(reduce)`` of a JPEG decodes at 1/reduce scale, which costs a fraction of the full decode; every other
     format is decoded in full and averaged over reduce × reduce boxes, so that the result has the same size anywhere.
     Animations give their first frame. A file that cannot be used raises ``UnreadableImage``, here or in ``pixels``.
+
+    ``room`` is the memory that decoding may take, in bytes; without it, what a file of as many bytes may.
     """
 
-    def __init__(self, data: bytes | memoryview, *, name: str, channels: int = 3) -> None:
+    def __init__(self, data: bytes | memoryview, *, name: str, channels: int = 3, room: int | None = None) -> None:
         if channels not in (1, 3):
             raise SettingError(f"channels is 1 (grey) or 3 (RGB); got {channels}")
         self.name = name
         self._data = data
         self._channels = channels
+        self._room = room_for_image(len(data)) if room is None else room
         with _blaming(name):
             self._opened: Image.Image | None = self._open()
             self.mode = f"{self._opened.format} {self._opened.mode}"
@@ -96,10 +99,6 @@ class EncodedImage:
         plain = self.mode == "JPEG RGB" and self._channels == 3 and self._orientation == 1
         if plain and reduce == 1 and (pixels := decode_jpeg(self._data, self.size)) is not None:
             return pixels
-        return _as_array(self.picture(reduce))
-
-    def picture(self, reduce: int = 1) -> Image.Image:
-        """The same as ``pixels``, as a Pillow image in mode "L" or "RGB"."""
         if reduce not in REDUCTIONS:
             raise SettingError(f"reduce is one of {REDUCTIONS}; got {reduce}")
         with _blaming(self.name):
@@ -109,23 +108,14 @@ class EncodedImage:
             if 1 < reduce <= min(full):  # then a JPEG comes at exactly this scale
                 image.draft(None, (full[0] // reduce, full[1] // reduce))
             image.load()
-            picture = as_eight_bits(image, self._channels)
-            if reduce > 1 and picture.size == full:  # no draft mode in this format
-                picture = picture.reduce(reduce)
-            turn = UPRIGHT.get(self._orientation)
-            return picture if turn is None else picture.transpose(turn)
+            left = reduce if image.size == full else 1  # there is no draft mode in other formats
+            return as_pixels(image, self._channels, reduce=left, orientation=self._orientation)
 
     def digest(self) -> bytes:
         return hashlib.blake2b(self._data, digest_size=16).digest()
 
     def _open(self) -> Image.Image:
-        image = Image.open(BytesIO(self._data), formats=FORMATS)
-        width, height = image.size
-        if width * height > MAX_PIXELS:
-            raise DataError(f"{width} x {height} pixels; the limit is {MAX_PIXELS:,}")
-        if width < 1 or height < 1:
-            raise DataError(f"{width} x {height} pixels")
-        return image
+        return _open(self._data, self._room)
 
 
 class PixelImage:
@@ -156,10 +146,10 @@ class PixelImage:
         return hashlib.blake2b(np.ascontiguousarray(self._array).tobytes() + shape, digest_size=16).digest()
 
 
-def read_depth(data: bytes, *, name: str) -> npt.NDArray[np.float32]:
+def read_depth(data: bytes, *, name: str, room: int | None = None) -> npt.NDArray[np.float32]:
     """The numbers stored in a one-channel picture, as they are: (height, width) float32."""
     with _blaming(name):
-        return as_measurements(Image.open(BytesIO(data), formats=FORMATS))
+        return as_measurements(_open(data, room_for_image(len(data)) if room is None else room))
 
 
 def read_regular_file(path: str | Path, *, name: str) -> bytes:
@@ -175,6 +165,19 @@ def read_regular_file(path: str | Path, *, name: str) -> bytes:
             if facts.st_size > MAX_BYTES:
                 raise DataError(f"{facts.st_size:,} bytes; the limit is {MAX_BYTES:,}")
             return file.read()
+
+
+def _open(data: bytes | memoryview, room: int) -> Image.Image:
+    """A picture whose header was read, and whose pixels may be."""
+    image = Image.open(BytesIO(data), formats=FORMATS)
+    is_progressive = "progressive" in image.info or "progression" in image.info
+    width, height = image.size
+    require_pixels(width, height, format=image.format or "", is_progressive=is_progressive, room=room)
+    tags = getattr(image, "tag_v2", None)
+    if tags is not None:  # a TIFF may be stored in tiles, which are decoded one by one
+        wide, high = (int(tags.get(tag) or 1) for tag in TIFF_TILE)
+        require_pixels(wide, high, format="TIFF", is_progressive=False, room=room)
+    return image
 
 
 @contextmanager

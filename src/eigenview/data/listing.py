@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
@@ -17,10 +17,10 @@ from eigenview.errors import DataError
 from eigenview.names import printable
 
 
-@dataclass
+@dataclass(slots=True)  # there may be millions
 class Entry:
     path: str
-    captions: list[str] = field(default_factory=list)
+    captions: tuple[str, ...] = ()
     label: str | int | float | None = None
 
 
@@ -57,12 +57,13 @@ class ListSource(FilesSource):
             place=printable(path),
             labels=labels,
             classes=classes,
-            captions=[tuple(entry.captions) for entry in entries],
+            captions=[entry.captions for entry in entries],
             channels=channels,
         )
 
 
 Row = Mapping[str, object]
+Roles = tuple[str, list[str], str | None]
 
 
 def _rows(path: Path) -> Iterator[tuple[int, Row]]:
@@ -109,32 +110,41 @@ def _merged(
 ) -> list[Entry]:
     entries: dict[str, Entry] = {}
     place = printable(path)
+    roles: dict[tuple[str, ...], Roles] = {}  # of a table one, of JSON lines as many as there are kinds of lines
     for number, row in rows:
-        present = list(row)
-        file = row[need_column("image", image, present, place)]
+        present = tuple(row)
+        if present not in roles:
+            roles = {present: _roles(present, place, image=image, label=label, captions=captions)}
+        column, words, labels = roles[present]
+        file = row[column]
         if not isinstance(file, str) or not file:
             raise DataError(f"{place}, line {number}: the path of the image is missing")
         if not _is_path(file):
             raise DataError(f"{place}, line {number}: {shown(file)} cannot be a path")
         entry = entries.setdefault(file, Entry(file))
-        for column in _caption_columns(captions, present, place):
-            entry.captions.extend(as_captions(row[column]))
-        labels = find_column("label", label, present, place)
+        for word in words:
+            entry.captions += as_captions(row[word])
         if labels is not None:
             _set_label(entry, row[labels], f"{place}, line {number}")
     return list(entries.values())
 
 
+def _roles(present: Sequence[str], place: str, *, image: str | None, label: str | None, captions: str | None) -> Roles:
+    """The columns of the path, of captions and of the label."""
+    path = need_column("image", image, present, place)
+    if captions is None:
+        words = [name for name in present if name.startswith("caption") or name in COMMON_NAMES["captions"]]
+    else:
+        words = [need_column("captions", captions, present, place)]
+    return path, words, find_column("label", label, present, place)
+
+
 def _is_path(text: str) -> bool:
     """Not with half a character (JSON can hold one) or a null byte in it."""
-    return "\0" not in text and text.encode("utf-8", "replace") == text.encode("utf-8", "surrogatepass")
-
-
-def _caption_columns(named: str | None, present: list[str], place: str) -> list[str]:
-    if named is not None:
-        column = find_column("captions", named, present, place)
-        return [column] if column is not None else []
-    return [name for name in present if name.startswith("caption") or name in COMMON_NAMES["captions"]]
+    try:
+        return "\0" not in text and bool(text.encode("utf-8"))
+    except UnicodeEncodeError:
+        return False
 
 
 def _set_label(entry: Entry, label: object, where: str) -> None:

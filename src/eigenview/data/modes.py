@@ -7,9 +7,13 @@ The rules, in one place:
 - 32-bit integers count as 16-bit while they lie in 0 … 65535, and are otherwise stretched from minimum to maximum;
 - floats in [0, 1] are multiplied by 255, in [0, 255] kept, otherwise stretched; what is not finite becomes 0;
 - CMYK follows Adobe's inverted convention in JPEG, as every viewer does; colour profiles are not applied.
+
+A picture is converted in strips: besides the picture itself and the result, little memory is needed.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import numpy.typing as npt
@@ -18,60 +22,97 @@ from PIL import Image, ImageCms
 from eigenview.errors import DataError
 
 Pixels = npt.NDArray[np.uint8]  # (height, width, channels)
+Range = tuple[float, float]
 
 WHITE = (255, 255, 255, 255)
 TWELVE_BIT_TIFF = (258, (12,))  # BitsPerSample
-UPRIGHT = {  # EXIF orientation -> what undoes it
-    2: Image.Transpose.FLIP_LEFT_RIGHT,
-    3: Image.Transpose.ROTATE_180,
-    4: Image.Transpose.FLIP_TOP_BOTTOM,
-    5: Image.Transpose.TRANSPOSE,
-    6: Image.Transpose.ROTATE_270,
-    7: Image.Transpose.TRANSVERSE,
-    8: Image.Transpose.ROTATE_90,
+STRIP = 1 << 20  # pixels converted at a time
+TURNED: dict[int, Callable[[Pixels], Pixels]] = {  # EXIF orientation -> an upright array as the file stores it
+    2: lambda upright: upright[:, ::-1],
+    3: lambda upright: upright[::-1, ::-1],
+    4: lambda upright: upright[::-1],
+    5: lambda upright: upright.transpose(1, 0, 2),
+    6: lambda upright: upright.transpose(1, 0, 2)[::-1],
+    7: lambda upright: upright.transpose(1, 0, 2)[::-1, ::-1],
+    8: lambda upright: upright.transpose(1, 0, 2)[:, ::-1],
 }
 
 
-def as_eight_bits(image: Image.Image, channels: int) -> Image.Image:
-    """A decoded picture in mode "L" (``channels`` 1) or "RGB" (3), by the rules above."""
-    wanted = "L" if channels == 1 else "RGB"
-    mode = image.mode
-    if mode.startswith("I") or mode == "F":
-        return _scaled(image).convert(wanted)
-    if mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
-        return _on_white(image).convert(wanted)
-    if mode == "LAB":
-        image = _from_lab(image)
-    return image if image.mode == wanted else image.convert(wanted)
+def as_pixels(picture: Image.Image, channels: int, *, reduce: int = 1, orientation: int = 1) -> Pixels:
+    """A decoded picture by the rules above, averaged over boxes of ``reduce`` × ``reduce`` pixels, upright."""
+    width, height = (-(-side // reduce) for side in picture.size)
+    limits = _range(picture) if _is_measured(picture.mode) else None
+    shape = (width, height, channels) if orientation in (5, 6, 7, 8) else (height, width, channels)
+    upright = np.empty(shape, dtype=np.uint8)
+    stored = TURNED[orientation](upright) if orientation in TURNED else upright
+    for top, strip in _strips(picture):
+        eight = _as_eight_bits(strip, channels, limits)
+        array = np.asarray(eight if reduce == 1 else eight.reduce(reduce))
+        row = top // reduce  # a strip has a multiple of 8 rows, so boxes never lie in two
+        stored[row : row + len(array)] = array if array.ndim == 3 else array[:, :, None]
+    return upright
 
 
 def as_measurements(image: Image.Image) -> npt.NDArray[np.float32]:
     """The stored numbers of a one-channel picture (depth), unscaled, as (height, width) float32."""
     if image.mode in {"P", "1"}:
         image = image.convert("L")
-    values = np.asarray(image)
-    if values.ndim != 2:
+    if len(image.getbands()) != 1:
         raise DataError(f"depth needs one channel; got mode {image.mode}")
-    return values.astype(np.float32)
+    values = np.empty((image.height, image.width), dtype=np.float32)
+    for top, strip in _strips(image):
+        values[top : top + strip.height] = np.asarray(strip)
+    return values
 
 
-def _scaled(image: Image.Image) -> Image.Image:
-    values = np.asarray(image)
-    if image.mode == "F":
-        values = np.nan_to_num(values.astype(np.float64), nan=0.0, posinf=0.0, neginf=0.0)
-        low, high = float(values.min()), float(values.max())
-        if low >= 0 and high <= 1:
-            low, high = 0.0, 1.0
-        elif low >= 0 and high <= 255:
-            low, high = 0.0, 255.0
-    elif image.mode == "I":
-        low, high = float(values.min()), float(values.max())
-        if low >= 0 and high <= 65535:
-            low, high = 0.0, 65535.0
-    else:
-        low, high = 0.0, 4095.0 if _is_twelve_bit(image) else 65535.0
-    spread = max(high - low, np.finfo(np.float64).tiny)
-    scaled = (values.astype(np.float64) - low) * (255.0 / spread)
+def _strips(picture: Image.Image) -> Iterator[tuple[int, Image.Image]]:
+    """Pieces as wide as the picture, from the top down, each with its first row."""
+    width, height = picture.size
+    rows = max(8, STRIP // width // 8 * 8)
+    if rows >= height:
+        yield 0, picture
+        return
+    for top in range(0, height, rows):
+        yield top, picture.crop((0, top, width, min(height, top + rows)))
+
+
+def _as_eight_bits(image: Image.Image, channels: int, limits: Range | None) -> Image.Image:
+    """In mode "L" (``channels`` 1) or "RGB" (3); ``limits`` are what becomes 0 and 255 where numbers are measured."""
+    wanted = "L" if channels == 1 else "RGB"
+    if limits is not None:
+        return _scaled(image, limits).convert(wanted)
+    if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
+        return _on_white(image).convert(wanted)
+    if image.mode == "LAB":
+        image = _from_lab(image)
+    return image if image.mode == wanted else image.convert(wanted)
+
+
+def _is_measured(mode: str) -> bool:
+    return mode.startswith("I") or mode == "F"
+
+
+def _range(image: Image.Image) -> Range:
+    """Which numbers become 0 and 255."""
+    if image.mode not in ("F", "I"):
+        return 0.0, 4095.0 if _is_twelve_bit(image) else 65535.0
+    ends = [(float(values.min()), float(values.max())) for values in (_values(strip) for _, strip in _strips(image))]
+    low, high = min(low for low, _ in ends), max(high for _, high in ends)
+    for top in (1.0, 255.0) if image.mode == "F" else (65535.0,):
+        if low >= 0 and high <= top:
+            return 0.0, top
+    return low, high
+
+
+def _values(image: Image.Image) -> npt.NDArray[np.float64]:
+    values = np.asarray(image).astype(np.float64)
+    return np.nan_to_num(values, copy=False, nan=0.0, posinf=0.0, neginf=0.0) if image.mode == "F" else values
+
+
+def _scaled(image: Image.Image, limits: Range) -> Image.Image:
+    low, high = limits
+    spread = max(high - low, float(np.finfo(np.float64).tiny))
+    scaled = (_values(image) - low) * (255.0 / spread)
     return Image.fromarray(np.rint(scaled).clip(0, 255).astype(np.uint8))
 
 

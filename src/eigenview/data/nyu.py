@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenview.data.binary import missing, require_split
-from eigenview.data.decode import MAX_PIXELS, PixelImage, UnreadableImage
+from eigenview.data.decode import PixelImage, UnreadableImage
 from eigenview.data.failures import reason_of
+from eigenview.data.limits import room_for_image
 from eigenview.data.source import Depth, SourceInfo, Unannotated
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
@@ -72,16 +73,17 @@ class NyuDepthSource(Unannotated):
             images, depths = self._file()["images"], self._file()["depths"]
             fits = images.ndim == 4 and images.shape[1] == 3 and (len(images), *images.shape[2:]) == depths.shape
             fits = fits and images.dtype == np.uint8 and depths.dtype.kind == "f" and 0 not in images.shape
-            count, _, width, height = images.shape if fits else (0, 0, 0, 0)
+            pieces = [int(np.prod(stored.chunks or stored.shape[1:], dtype=np.float64)) for stored in (images, depths)]
+            need = 2 * max(pieces[0], 3 * int(np.prod(images.shape[2:], dtype=np.float64)), 8 * pieces[1])
         except DataError:
             raise
         except Exception as error:  # a damaged file makes HDF5 raise nearly anything
             raise DataError(
                 f"{printable(self._path)} is not a readable MATLAB v7.3 file: {reason_of(error)}"
             ) from error
-        if not fits or width * height > MAX_PIXELS:
+        if not fits or need > room_for_image(self._path.stat().st_size):
             raise DataError(f"{printable(self._path)} does not hold images (n, 3, w, h) and depths (n, w, h)")
-        return int(count)
+        return len(images)
 
     def _stored(self, what: str, index: int) -> npt.NDArray[Any]:
         try:

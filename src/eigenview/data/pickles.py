@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import pickletools
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -55,33 +56,51 @@ def _new_array(*_: object) -> _StoredArray:
     return _StoredArray()
 
 
-def _latin_bytes(text: str, encoding: str) -> bytes:
-    if encoding not in ("latin1", b"latin1"):
-        raise pickle.UnpicklingError(f"bytes in encoding {encoding!r}")
-    return text.encode("latin-1")
-
-
 ADMITTED: dict[tuple[str, str], Callable[..., object]] = {
     ("numpy.core.multiarray", "_reconstruct"): _new_array,
     ("numpy._core.multiarray", "_reconstruct"): _new_array,
     ("numpy", "ndarray"): _StoredArray,
     ("numpy", "dtype"): _StoredType,
-    ("_codecs", "encode"): _latin_bytes,
 }
+# What such a pickle is made of. Others could make much of little: a set takes 200 bytes of memory and one of the file.
+OPCODES = frozenset(
+    "PROTO FRAME STOP MARK EMPTY_DICT EMPTY_LIST EMPTY_TUPLE TUPLE TUPLE1 TUPLE2 TUPLE3 LIST DICT SETITEM SETITEMS "
+    "APPEND APPENDS NONE NEWTRUE NEWFALSE INT BININT BININT1 BININT2 LONG LONG1 FLOAT BINFLOAT STRING BINSTRING "
+    "SHORT_BINSTRING UNICODE BINUNICODE SHORT_BINUNICODE BINBYTES SHORT_BINBYTES GET BINGET LONG_BINGET PUT BINPUT "
+    "LONG_BINPUT MEMOIZE GLOBAL STACK_GLOBAL REDUCE BUILD".split()
+)
+MOST_OPCODES = 4_000_000  # CIFAR-100's 50,000 images take 450,000
 
 
 def _plain(value: object) -> object:
+    """An array, a word, a number, or a list of words and numbers: lists of lists could hold each other without end."""
     if isinstance(value, _StoredArray):
         return value.array()
-    if isinstance(value, (list, tuple)):
-        return [_plain(part) for part in value]
-    if value is None or isinstance(value, (bytes, str, int, float)):
-        return value
-    raise pickle.UnpicklingError(f"it holds a {type(value).__name__}")
+    for held in value if isinstance(value, list) else [value]:
+        if held is not None and not isinstance(held, (bytes, str, int, float)):
+            raise pickle.UnpicklingError(f"it holds a {type(held).__name__}")
+    return value
 
 
 class _PlainUnpickler(pickle.Unpickler):
+    """``data`` without a way to other code, or to more memory than about its own size."""
+
+    def __init__(self, data: bytes) -> None:
+        for number, (opcode, _, _) in enumerate(pickletools.genops(data)):
+            if opcode.name not in OPCODES or number > MOST_OPCODES:
+                raise pickle.UnpicklingError(f"it has {opcode.name} at place {number:,}")
+        super().__init__(io.BytesIO(data), encoding="bytes")
+        self._encoded = len(data)  # bytes that texts may yet be turned into
+
+    def _latin_bytes(self, text: str, encoding: str) -> bytes:
+        self._encoded -= len(text)
+        if encoding not in ("latin1", b"latin1") or self._encoded < 0:
+            raise pickle.UnpicklingError(f"too many bytes, or bytes in encoding {encoding!r}")
+        return text.encode("latin-1")
+
     def find_class(self, module: str, name: str) -> Any:
+        if (module, name) == ("_codecs", "encode"):
+            return self._latin_bytes
         if (module, name) not in ADMITTED:
             raise pickle.UnpicklingError(f"it asks for {module}.{name}")
         return ADMITTED[module, name]
@@ -93,8 +112,8 @@ def read_plain_pickle(path: Path) -> dict[bytes, Any]:
     The published Python version of CIFAR was pickled by Python 2: its strings come as bytes.
     """
     try:
-        found = _PlainUnpickler(io.BytesIO(path.read_bytes()), encoding="bytes").load()
-        return {key.encode() if isinstance(key, str) else key: _plain(value) for key, value in found.items()}
+        stored = _PlainUnpickler(path.read_bytes()).load()
+        return {key.encode() if isinstance(key, str) else key: _plain(value) for key, value in stored.items()}
     except Exception as error:  # a damaged pickle raises nearly anything
         raise DataError(
             f"{printable(path)} is not a plain pickle of arrays: {reason_of(error)}; it is not read"

@@ -5,7 +5,9 @@ from __future__ import annotations
 import glob
 import hashlib
 import json
+import os
 import random
+import re
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
@@ -20,12 +22,17 @@ from eigenview.data.columns import as_captions
 from eigenview.data.decode import EncodedImage, UnreadableImage
 from eigenview.data.failures import reason_of, shown
 from eigenview.data.folder import SUFFIXES
+from eigenview.data.limits import MAX_BYTES, ROOM, most_unpacked, room_for_image
 from eigenview.data.source import LARGEST_LABEL, Item, Share, SourceInfo
-from eigenview.errors import DataError
+from eigenview.data.tars import is_packed, read_members
+from eigenview.errors import DataError, EigenviewError
 from eigenview.extras import extra_module
 from eigenview.names import printable
 
 Sample = dict[str, Any]  # suffix -> bytes, and webdataset's __key__ and __url__
+LARGEST_TEXT = 1 << 20  # bytes of a label or of captions
+MOST_HELD = 1 << 29  # bytes of samples held for shuffling
+META = re.compile(r"__[^/]*__($|/)")  # what webdataset keeps for itself
 IMAGE_SUFFIXES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES)
 
 
@@ -38,7 +45,8 @@ class ShardSource:
     whose name is absolute or climbs out by ``..`` ends the reading: such a file is not trusted further.
 
     With at least as many shards as readers, readers take whole shards; with fewer, every reader takes every k-th
-    sample of all. ``buffer`` samples (encoded) are held for shuffling, after the shards themselves were shuffled.
+    sample of all. ``buffer`` samples (encoded, 512 MB at most) are held for shuffling, after the shards themselves
+    were shuffled.
     """
 
     def __init__(self, pattern: str | Path | Sequence[str | Path], *, buffer: int = 1000, channels: int = 3) -> None:
@@ -65,9 +73,8 @@ class ShardSource:
         else:
             samples = islice(self._samples(shards), share.number, None, share.readers)
         if shuffle and self._buffer > 1:
-            filters = extra_module("webdataset.filters", extra="shards", purpose="reading shards")
             generator = random.Random(f"{share.seed} {share.epoch} {share.number} {share.readers}")
-            samples = filters.shuffle(self._buffer, initial=self._buffer, rng=generator)(samples)
+            samples = _shuffled(samples, self._buffer, generator)
         return map(self._item, samples)
 
     def _samples(self, shards: Sequence[str]) -> Iterator[Sample | UnreadableImage]:
@@ -80,11 +87,11 @@ class ShardSource:
         shard = sample["__url__"].rsplit("/", 1)[-1]
         name = f"{printable(shard)}/{printable(sample['__key__'])}"
         data = next((value for key, value in sample.items() if key.rsplit(".", 1)[-1] in IMAGE_SUFFIXES), None)
-        if data is None:
-            return UnreadableImage(name, "the sample has no image")
+        if data is None or isinstance(data, ValueError):
+            return UnreadableImage(name, "the sample has no image" if data is None else str(data))
         try:
             label, captions = _annotations(sample)
-            image = EncodedImage(data, name=name, channels=self._channels)
+            image = EncodedImage(data, name=name, channels=self._channels, room=sample["__room__"])
         except UnreadableImage as error:
             return error
         except (ValueError, RecursionError) as error:
@@ -97,13 +104,64 @@ def _samples_of(shard: str) -> Iterator[Sample | UnreadableImage]:
     tars = extra_module("webdataset.tariterators", extra="shards", purpose="reading shards")
     try:
         with _open_shard(shard) as stream:
-            members = tars.tar_file_expander([{"url": shard, "stream": stream}])
-            yield from tars.group_by_keys(_trusted(members, shard))
-    except DataError:
+            room = _room(shard) if is_packed(stream) else None
+            for sample in tars.group_by_keys(_members(stream, shard)):
+                yield {**sample, "__room__": room}
+    except EigenviewError:
         raise
     except Exception as error:  # a damaged archive makes tarfile raise nearly anything
         cause = error.args[0] if error.args else type(error).__name__  # webdataset adds its stream and its address
         yield UnreadableImage(printable(shard), f"the shard breaks off: {reason_of(Exception(cause))}")
+
+
+def _members(stream: IO[bytes], shard: str) -> Iterator[dict[str, Any]]:
+    """As webdataset groups them into samples; an empty one at the end."""
+    for name, content in read_members(stream, _most_read):
+        if escapes(name):
+            raise DataError(
+                f"{printable(shard)} holds {shown(name)}, a path that leads out of the archive; it is not read"
+            )
+        if not META.match(name):
+            yield {"fname": name, "data": content, "__url__": shard}
+    yield {}
+
+
+def _most_read(name: str) -> int:
+    """Bytes of a member that are read: of an image any number, of what says something about it few, of others none."""
+    suffix = name.rsplit(".", 1)[-1].lower()
+    return MAX_BYTES if suffix in IMAGE_SUFFIXES else LARGEST_TEXT if suffix in ("cls", "txt", "json") else 0
+
+
+def _room(shard: str) -> int:
+    """Bytes of memory that decoding an image of a compressed shard may take."""
+    size = os.stat(shard).st_size if os.path.isfile(shard) else 0
+    return max(ROOM // 4, room_for_image(size) - most_unpacked(size))
+
+
+def _shuffled(
+    samples: Iterator[Sample | UnreadableImage], count: int, generator: random.Random
+) -> Iterator[Sample | UnreadableImage]:
+    """The samples in another order: ``count`` are held, or as many as memory is there for, and any of them is next."""
+    held: list[Sample | UnreadableImage] = []
+    bytes_held = 0
+    for sample in samples:
+        held.append(sample)
+        bytes_held += _bytes_of(sample)
+        while len(held) >= count or (bytes_held > MOST_HELD and held):
+            bytes_held -= _bytes_of(chosen := _taken(held, generator))
+            yield chosen
+    while held:
+        yield _taken(held, generator)
+
+
+def _taken(held: list[Sample | UnreadableImage], generator: random.Random) -> Sample | UnreadableImage:
+    place = generator.randint(0, len(held) - 1)
+    held[place], held[-1] = held[-1], held[place]
+    return held.pop()
+
+
+def _bytes_of(sample: Sample | UnreadableImage) -> int:
+    return 0 if isinstance(sample, UnreadableImage) else sum(len(v) for v in sample.values() if isinstance(v, bytes))
 
 
 def stable_index(name: str) -> int:
@@ -111,17 +169,12 @@ def stable_index(name: str) -> int:
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
 
 
-def _trusted(members: Iterator[dict[str, Any]], shard: str) -> Iterator[dict[str, Any]]:
-    for member in members:
-        name = member.get("fname")
-        if name is not None and escapes(name):
-            raise DataError(f"{printable(shard)} holds {name!r}, a path that leads out of the archive; it is not read")
-        yield member
-
-
 def _annotations(sample: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:
     label: object = None
     captions: tuple[str, ...] = ()
+    for suffix in ("json", "cls", "txt"):
+        if isinstance(sample.get(suffix), ValueError):
+            raise sample[suffix]
     if "json" in sample:
         found = json.loads(sample["json"])
         if isinstance(found, dict):

@@ -12,12 +12,15 @@ import numpy as np
 from eigenview.data.arrays import checked_labels
 from eigenview.data.columns import as_captions, class_names, find_column, listed, need_column, numbered_labels
 from eigenview.data.decode import EncodedImage, UnreadableImage, read_depth, read_regular_file
-from eigenview.data.failures import reason_of
-from eigenview.data.rowgroups import RowGroups, open_parquet
+from eigenview.data.failures import shown
+from eigenview.data.rowgroups import RowGroups, as_objects, column_values, open_parquet
 from eigenview.data.source import Depth, Labels, SourceInfo, Unannotated
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
 from eigenview.names import printable
+
+MOST_CAPTIONS = 1000  # of one image
+LONGEST_CAPTIONS = 1 << 20  # letters of all captions of an image
 
 
 class TableSource(Unannotated):
@@ -48,11 +51,18 @@ class TableSource(Unannotated):
         present = list(schemas[0].names)
         self._image = need_column("image", image, present, self._place)
         self._captions = find_column("captions", captions, present, self._place)
+        if self._captions is not None and not _holds_captions(schemas[0].field(self._captions).type):
+            if captions is not None:
+                kind = shown_type(schemas[0].field(captions).type)
+                raise DataError(f"column {captions!r} of {self._place} must hold text or lists of it; it is {kind}")
+            self._captions = None  # it only has the name that captions often have
         self._depth = find_column("depth", depth, present, self._place)
         label = find_column("label", label, present, self._place)
         columns = [name for name in (self._image, self._captions, self._depth) if name is not None]
         for path, schema in zip(files, schemas, strict=True):
             _check_columns(schema, self._image, [*columns, *([label] if label else [])], printable(path))
+            if label is not None:
+                _check_labels(schema.field(label).type, label, printable(path))
         self._rows = RowGroups(files, columns)
         if len(self._rows) == 0:
             raise DataError(f"{self._place} has no rows")
@@ -65,7 +75,8 @@ class TableSource(Unannotated):
 
     def image(self, index: int) -> EncodedImage:
         name = self.name(index)
-        return EncodedImage(self._encoded(index, self._image, name), name=name, channels=self._channels)
+        data = self._encoded(index, self._image, name)
+        return EncodedImage(data, name=name, channels=self._channels, room=self._rows.room(index))
 
     def name(self, index: int) -> str:
         return self._rows.name(index)
@@ -75,14 +86,17 @@ class TableSource(Unannotated):
         return Path(os.path.abspath(self._rows.file_of(index).parent / path)) if path and not data else None
 
     def captions(self, index: int) -> tuple[str, ...]:
-        return () if self._captions is None else as_captions(self._rows.value(index, self._captions))
+        if self._captions is None:
+            return ()
+        return _caption_texts(self._rows.scalar(index, self._captions), self.name(index))
 
     def depth(self, index: int) -> Depth | None:
         if self._depth is None:
             return None
         name = f"{self._rows.name(index)} ({self._depth})"
-        depth: Depth = read_depth(self._encoded(index, self._depth, name), name=name) / np.float32(self._depth_scale)
-        return depth
+        stored: Depth = read_depth(self._encoded(index, self._depth, name), name=name, room=self._rows.room(index))
+        stored /= np.float32(self._depth_scale)
+        return stored
 
     def describe(self) -> SourceInfo:
         return SourceInfo(
@@ -97,7 +111,7 @@ class TableSource(Unannotated):
 
     def _stored(self, index: int, column: str) -> tuple[bytes | None, str | None]:
         """The encoded image and the path that a row holds: one of them, both, or neither."""
-        value = self._rows.value(index, column)
+        value = self._rows.scalar(index, column).as_py()
         data, path = (value.get("bytes"), value.get("path")) if isinstance(value, dict) else (value, None)
         return (None, data) if isinstance(data, str) else (data, path)
 
@@ -114,34 +128,73 @@ def _check_columns(schema: Any, image: str, columns: Sequence[str], place: str) 
     for name in columns:
         if name not in schema.names:
             raise DataError(f"{place} has no column {name!r}, which the first table has; it has {listed(schema.names)}")
-    types = extra_module("pyarrow.types", extra="tables", purpose="reading Parquet tables")
     kind = schema.field(image).type
-    if types.is_struct(kind):
-        fits = bool({kind.field(position).name for position in range(kind.num_fields)} & {"bytes", "path"})
+    if _types().is_struct(kind):
+        inner = [kind.field(position) for position in range(kind.num_fields)]
+        fits = any(field.name in ("bytes", "path") for field in inner)
+        fits = fits and all(_is_text(field.type) for field in inner if field.name in ("bytes", "path"))
     else:
-        tests = (types.is_binary, types.is_large_binary, types.is_string, types.is_large_string)
-        fits = any(test(kind) for test in tests)
+        fits = _is_text(kind)
     if not fits:
         raise DataError(
-            f"column {image!r} of {place} must hold images as {{bytes, path}}, bytes or paths; it is {kind}"
+            f"column {image!r} of {place} must hold images as {{bytes, path}}, bytes or paths; it is {shown_type(kind)}"
         )
 
 
-def _column(path: Path, file: Any, name: str) -> list[object]:
-    try:
-        values: list[object] = file.read(columns=[name]).column(name).to_pylist()
-    except Exception as error:  # damaged pages make pyarrow raise nearly anything
-        raise DataError(f"{printable(path)} cannot be read: {reason_of(error)}") from error
-    return values
+def _check_labels(kind: Any, label: str, place: str) -> None:
+    types = _types()
+    kind = _values_of(kind)
+    tests = (types.is_integer, types.is_floating, types.is_string, types.is_large_string, types.is_null)
+    if not any(test(kind) for test in tests):
+        raise DataError(
+            f"labels must be whole numbers or names, one for each image; column {label!r} of {place} holds "
+            f"{shown_type(kind)}"
+        )
+
+
+def _holds_captions(kind: Any) -> bool:
+    types = _types()
+    if types.is_list(kind) or types.is_large_list(kind):
+        kind = kind.value_type
+    return any(test(_values_of(kind)) for test in (types.is_string, types.is_large_string, types.is_null))
+
+
+def _is_text(kind: Any) -> bool:
+    """Bytes or text of any length, or nothing at all."""
+    types = _types()
+    tests = (types.is_binary, types.is_large_binary, types.is_string, types.is_large_string, types.is_null)
+    return any(test(_values_of(kind)) for test in tests)
+
+
+def _values_of(kind: Any) -> Any:
+    return kind.value_type if _types().is_dictionary(kind) else kind
+
+
+def _types() -> Any:
+    return extra_module("pyarrow.types", extra="tables", purpose="reading Parquet tables")
+
+
+def shown_type(kind: object) -> str:
+    """A type in a message: its fields may have any names, and any number of them."""
+    return shown(str(kind)).strip("'\"")
 
 
 def _read_labels(files: Sequence[Path], label: str, place: str) -> tuple[tuple[str, ...] | None, Labels]:
-    opened = [open_parquet(path) for path in files]
-    values = [value for path, file in zip(files, opened, strict=True) for value in _column(path, file, label)]
-    if any(isinstance(value, (list, dict)) for value in values):
-        raise DataError(f"column {label!r} of {place} must hold one label per image; it holds several")
+    values = [value for path in files for value in column_values(path, label)]
     names, numbers = numbered_labels(values, place)
-    stored = class_names(opened[0].schema_arrow.metadata, label)
+    stored = class_names(open_parquet(files[0]).schema_arrow.metadata, label)
     if names is None and stored is not None:
         return stored, checked_labels(numbers, len(numbers), stored)
     return names, numbers
+
+
+def _caption_texts(scalar: Any, name: str) -> tuple[str, ...]:
+    """The captions of a row; refused where they are no captions but a few bytes repeated without end."""
+    values = getattr(scalar, "values", None)  # of a list
+    if values is None:
+        return as_captions(scalar.as_py())
+    if len(values) > MOST_CAPTIONS:
+        raise DataError(f"{name} has {len(values):,} captions; the limit is {MOST_CAPTIONS:,}")
+    if sum(len(text) for text in as_objects(values) if isinstance(text, str)) > LONGEST_CAPTIONS:
+        raise DataError(f"{name} has captions of more than {LONGEST_CAPTIONS:,} letters")
+    return as_captions(scalar.as_py())
