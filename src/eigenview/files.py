@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from eigenview.errors import DataError
+from eigenview.errors import DataError, EigenviewError
 from eigenview.names import printable
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 Kind = TypeVar("Kind")
 JSON: TypeAlias = JsonValue  # text, numbers, lists and objects of them
 
+Content = TypeVar("Content")
+
+SWAPS = 20  # of a folder while it is read, after which its reader gives up
 LARGEST_JSON = 1 << 28  # bytes; the largest of ours, the side file of a million embeddings, has 100 MB
 
 
@@ -82,6 +85,31 @@ def atomic_folder(path: Path) -> Iterator[Path]:
 def restore_folder(path: Path) -> Path:
     """``path``, or what it was before a crash fell between the renames of :func:`atomic_folder`; nothing is changed."""
     return path if path.exists() or not _old(path).exists() else _old(path)
+
+
+def read_folder(find: Callable[[], Path], read: Callable[[Path], Content]) -> Content:
+    """``read(find())`` of a folder by :func:`atomic_folder`; again where another one took its place meanwhile."""
+    for _ in range(SWAPS):
+        place = find()
+        before = _which(place)
+        try:
+            content = read(place)
+        except (OSError, EigenviewError):
+            if _which(find()) == before:
+                raise
+        else:
+            if _which(find()) == before:
+                return content
+    return read(find())
+
+
+def _which(folder: Path) -> tuple[int, int] | None:
+    """Tells a folder from the one that takes its place."""
+    try:
+        facts = folder.stat()
+    except OSError:
+        return None
+    return facts.st_ino, facts.st_mtime_ns
 
 
 def _old(path: Path) -> Path:

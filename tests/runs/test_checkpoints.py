@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from eigenview.errors import DataError
-from eigenview.runs import Checkpoint, Checkpoints
+from eigenview.runs import Checkpoint, Checkpoints, checkpoints
 from eigenview.runs.checkpoints import SEAL, STATE, WEIGHTS
 
 
@@ -105,3 +105,28 @@ def test_a_pickle_with_code_is_not_executed(tmp_path):
     with pytest.raises(DataError, match="cannot be used"):
         folder.load("last")
     assert not (tmp_path / "executed").exists()
+
+
+@pytest.mark.parametrize("wanted", ["load", "weights"])
+def test_a_save_while_it_is_read_gives_the_new_one(tmp_path, monkeypatch, wanted):
+    folder = Checkpoints(tmp_path)
+    folder.save(some(1.0))
+    digest = checkpoints.file_digest
+
+    def swapped_meanwhile(path):
+        monkeypatch.setattr(checkpoints, "file_digest", digest)
+        folder.save(some(2.0))
+        return digest(path)
+
+    monkeypatch.setattr(checkpoints, "file_digest", swapped_meanwhile)
+    content = getattr(folder, wanted)("last")
+    tensors = content.weights if wanted == "load" else content
+    assert tensors["w"][0, 0] == 2.0
+
+
+@pytest.mark.parametrize("name", ["../last", "last/../last", "", ".", "..", "/etc"])
+def test_a_name_leads_nowhere_else(tmp_path, name):
+    folder = Checkpoints(tmp_path / "checkpoints")
+    folder.save(some(1.0))
+    with pytest.raises(DataError, match="no checkpoint"):
+        folder.load(name)

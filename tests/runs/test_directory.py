@@ -91,9 +91,10 @@ def test_what_is_no_run_is_refused(tmp_path):
         RunDirectory(tmp_path).check_free(resume=True)
 
 
-def test_deleted_checkpoints_are_no_reason_to_begin_at_zero(run):
+@pytest.mark.parametrize("resume", [True, False])
+def test_deleted_checkpoints_are_no_reason_to_begin_at_zero(run, resume):
     shutil.rmtree(run.folder / "checkpoints")
     before = (run.folder / "metrics.jsonl").read_bytes()
     with pytest.raises(SettingError, match=r"has metrics but no checkpoint to go on from: were they deleted\?"):
-        run_quietly(settings("swav", run.folder, steps=4), resume=True)
+        run_quietly(settings("swav", run.folder, steps=4), resume=resume)
     assert (run.folder / "metrics.jsonl").read_bytes() == before

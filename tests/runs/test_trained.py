@@ -149,7 +149,7 @@ def test_a_run_that_a_kill_left_between_two_renames_opens(run):
 
 def test_another_checkpoint_is_named_or_refused(run):
     assert open_run(run, checkpoint="best").checkpoint == "best"
-    with pytest.raises(DataError, match=r"no checkpoint bset in .*; there are: last, best.*; did you mean best\?"):
+    with pytest.raises(DataError, match=r"no checkpoint bset in .*; there are: last, prev.*; did you mean best\?"):
         open_run(run, checkpoint="bset")
     with pytest.raises(DataError, match=r"no checkpoint \.\./\.\./secret in"):
         open_run(run, checkpoint="../../secret")

@@ -55,6 +55,22 @@ def run_on(given: dict[str, Any], *, listeners: Sequence[Listener] = ()) -> RunD
     return run_quietly(given, resume=is_run(given["out"]), listeners=listeners)
 
 
+def weights(folder: Path, name: str = "last") -> dict[str, torch.Tensor]:
+    return RunDirectory(folder).checkpoints.weights(name)
+
+
+def assert_equal_runs(whole: Path, resumed: Path, *, steps: int) -> None:
+    """The same weights in every checkpoint and the same losses, bit for bit."""
+    assert RunDirectory(whole).checkpoints.names() == RunDirectory(resumed).checkpoints.names()
+    for name in RunDirectory(whole).checkpoints.names():
+        expected, reached = weights(whole, name), weights(resumed, name)
+        assert expected.keys() == reached.keys()
+        assert [key for key in expected if not torch.equal(expected[key], reached[key])] == []
+    losses = [RunDirectory(folder).metrics.series("loss") for folder in (whole, resumed)]
+    assert losses[0] == losses[1]
+    assert len(losses[0]) == steps
+
+
 def as_one_of(rank: int, world: int) -> None:
     """What torchrun puts into the environment."""
     values = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": world, "LOCAL_WORLD_SIZE": world}

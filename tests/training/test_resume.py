@@ -13,14 +13,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
 
 from eigenview.errors import DataError, SettingError
 from eigenview.methods import METHODS
 from eigenview.runs import RunDirectory
 from eigenview.training import Listener
 from tests.processes import exit_codes_of
-from tests.training.runs import as_one_of, run_on, run_quietly, settings
+from tests.training.runs import as_one_of, assert_equal_runs, run_on, run_quietly, settings, weights
 
 ROOT = Path(__file__).parents[2]
 SCRIPT = """
@@ -76,20 +75,6 @@ def test_every_method_on_two_processes_killed_and_resumed_equals_uninterrupted(m
     assert_equal_runs(tmp_path / "whole", tmp_path / "broken", steps=9)
 
 
-def assert_equal_runs(whole: Path, resumed: Path, *, steps: int) -> None:
-    """The same weights in every checkpoint and the same losses, bit for bit."""
-    assert RunDirectory(whole).checkpoints.names() == RunDirectory(resumed).checkpoints.names()
-    for name in RunDirectory(whole).checkpoints.names():
-        expected, reached = weights(whole, name), weights(resumed, name)
-        assert expected.keys() == reached.keys()
-        assert [key for key in expected if not torch.equal(expected[key], reached[key])] == []
-    losses = [
-        [line["loss"] for line in RunDirectory(folder).metrics.lines if "loss" in line] for folder in (whole, resumed)
-    ]
-    assert losses[0] == losses[1]
-    assert len(losses[0]) == steps
-
-
 def command(given: dict, processes: int, folder: Path) -> list[str]:
     script = folder / f"train-{Path(given['out']).name}.py"
     script.write_text(SCRIPT.format(root=str(ROOT), given=json.dumps(given)))
@@ -135,10 +120,6 @@ def kill_twice(given: dict, processes: int, folder: Path) -> None:
     pytest.fail("the run always ended before it could be killed")
 
 
-def weights(folder: Path, name: str = "last") -> dict[str, torch.Tensor]:
-    return load_file(folder / "checkpoints" / name / "weights.safetensors")
-
-
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_killed_from_outside_at_any_moment_and_resumed_equals_uninterrupted(processes, tmp_path):
     given = {**settings("moco", tmp_path / "whole"), "steps": None, "epochs": 6}
@@ -166,15 +147,6 @@ def test_ctrl_c_saves_and_the_run_goes_on(tmp_path):
     assert is_running, "it logged no five lines"
     assert process.wait(timeout=60) != 0
     assert run.checkpoints.load("last").state["progress"]["step"] >= 5
-
-
-def test_a_damaged_checkpoint_is_told_on_resume(tmp_path):
-    given = settings("simclr", tmp_path)
-    run_quietly(given)
-    file = tmp_path / "checkpoints" / "last" / "weights.safetensors"
-    file.write_bytes(file.read_bytes()[:-100])
-    with pytest.raises(DataError, match=r"cannot be used: .*cut short; take another one: "):
-        run_quietly({**given, "steps": 5}, resume=True)
 
 
 def test_a_finished_run_can_be_made_longer(tmp_path):

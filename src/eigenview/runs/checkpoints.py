@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from safetensors.torch import load_file
@@ -18,6 +18,7 @@ from eigenview.files import (
     atomic_folder,
     file_digest,
     inside,
+    read_folder,
     read_object,
     restore_folder,
     save_tensors,
@@ -28,6 +29,8 @@ from eigenview.names import did_you_mean, printable
 
 WEIGHTS, STATE, SEAL = "weights.safetensors", "state.pt", "complete.json"
 LAST, PREVIOUS, BEST = "last", "previous", "best"
+
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -82,23 +85,22 @@ class Checkpoints:
 
     def load(self, name: str) -> Checkpoint:
         """A checkpoint whose hashes are right; reading it executes nothing."""
-        place = self._checked(name, (WEIGHTS, STATE))
-        try:
+
+        def read(place: Path) -> Checkpoint:
             return Checkpoint(load_file(place / WEIGHTS), torch.load(place / STATE, weights_only=True))
-        except Exception as error:  # whatever a damaged file can cause
-            raise self._unusable(name, str(error)) from None
+
+        return self._read(name, (WEIGHTS, STATE), read)
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """The tensors of a checkpoint whose hash is right."""
-        place = self._checked(name, (WEIGHTS,))
-        try:
-            return dict(load_file(place / WEIGHTS))
-        except Exception as error:  # a file that was damaged before it was sealed
-            raise self._unusable(name, str(error)) from None
+        return self._read(name, (WEIGHTS,), lambda place: dict(load_file(place / WEIGHTS)))
 
-    def _checked(self, name: str, files: Sequence[str]) -> Path:
-        """Where a checkpoint lies, once the files that are wanted have been held against its seal."""
-        place = inside(self.folder.parent, f"{self.folder.name}/{self._place(name).name}")
+    def _read(self, name: str, files: Sequence[str], read: Callable[[Path], Content]) -> Content:
+        """What ``read`` makes of a checkpoint whose ``files`` fit its seal; a run may be saving it anew."""
+        return read_folder(lambda: self._place(name), lambda place: self._checked(name, place, files, read))
+
+    def _checked(self, name: str, place: Path, files: Sequence[str], read: Callable[[Path], Content]) -> Content:
+        place = inside(self.folder.parent, f"{self.folder.name}/{place.name}")
         try:
             seal = read_object(inside(place, SEAL))
             changed = [file for file in files if file_digest(inside(place, file)) != seal.get(file)]
@@ -106,11 +108,14 @@ class Checkpoints:
             raise self._unusable(name, str(error)) from None
         if changed:
             raise self._unusable(name, f"{' and '.join(changed)} changed after it was written, or was cut short")
-        return place
+        try:
+            return read(place)
+        except Exception as error:  # whatever a file can cause that was damaged before it was sealed
+            raise self._unusable(name, str(error)) from None
 
     def _place(self, name: str) -> Path:
-        place = self.folder / Path(name).name
-        if place.name == name:
+        place = self.folder / name
+        if name not in ("", "..") and Path(name).name == name:  # it leads nowhere else
             for candidate in (place, restore_folder(place), place.with_name(f".{name}.old")):
                 if self._is_whole(candidate):
                     return candidate

@@ -158,7 +158,7 @@ class RunDirectory:
         if resume and not is_run(self.folder):
             raise SettingError(f"no run to go on with in {printable(self.folder)}; is the path right?")
         names = self.checkpoints.names()
-        if resume and not names and self.metrics.lines:
+        if not names and self.metrics.lines:  # a run saves one before it measures anything
             raise SettingError(
                 f"{printable(self.folder)} has metrics but no checkpoint to go on from: were they deleted? "
                 "Begin anew in another out, or remove the folder"
@@ -180,7 +180,7 @@ class RunDirectory:
     ) -> None:
         """Check that what the folder holds is this very run, then write what it says about itself."""
         self.make()
-        if is_run(self.folder):
+        if is_run(self.folder) and self.checkpoints.names():
             self._check_same(config, resume=resume)
         save_config(self.folder / CONFIG, config)
         write_json(self.folder / DATA, data.model_dump(mode="json"), indent=2)

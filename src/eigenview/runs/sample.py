@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from eigenview.errors import DataError
-from eigenview.files import JSON, atomic_folder, inside, read_object, restore_folder, write_json
+from eigenview.files import JSON, atomic_folder, inside, read_folder, read_object, restore_folder, write_json
 from eigenview.names import printable
 
 FOLDER, SUMMARY, FORMAT = "sample", "sample.json", 1
@@ -99,7 +99,10 @@ def _written(packed: Packed, folder: Path, pattern: str, **options: Any) -> dict
 
 def read_sample(run: Path) -> Sample | None:
     """The sample of a run, or None where none was written; a damaged one is refused."""
-    place = restore_folder(run / FOLDER)
+    return read_folder(lambda: restore_folder(run / FOLDER), lambda place: _read(run, place))
+
+
+def _read(run: Path, place: Path) -> Sample | None:
     if not (place / SUMMARY).is_file():
         return None
     place = inside(run, place.name)

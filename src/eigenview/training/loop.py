@@ -71,6 +71,8 @@ class Trainer:
         self.listener.started(self._plan())
         try:
             with self.interruption:
+                if self.saved < 0:
+                    self._save()  # from its first step on, a run can go on
                 while not self._is_done():
                     self._epoch()
                 if self.saved != self.state.progress.step:
