@@ -19,6 +19,7 @@ COMMON_NAMES = {
     "depth": ("depth", "depth_map"),
 }
 
+JOINERS = "\u200c\u200d"
 MOST_NAMED, LONGEST_NAME = 12, 60  # columns that a message lists, and letters of each
 
 
@@ -64,7 +65,8 @@ def numbered_labels(values: Sequence[object], place: str) -> tuple[tuple[str, ..
         return None, np.array(whole, dtype=np.int64)
     names = sorted({str(value) for value in kept if value is not None})
     places = {name: number for number, name in enumerate(names)}
-    return tuple(names), np.array([NO_LABEL if value is None else places[str(value)] for value in kept], dtype=np.int64)
+    numbers = np.array([NO_LABEL if value is None else places[str(value)] for value in kept], dtype=np.int64)
+    return tuple(printable(name) for name in names), numbers
 
 
 def class_names(metadata: Mapping[bytes, bytes] | None, label: str) -> tuple[str, ...] | None:
@@ -83,11 +85,19 @@ def class_names(metadata: Mapping[bytes, bytes] | None, label: str) -> tuple[str
 
 
 def as_captions(value: object) -> tuple[str, ...]:
-    """One string or a list of them; None and blanks are left out."""
-    if value is None:
-        return ()
+    """One string or a list of them; None and blanks are left out.
+
+    Lines and tabs become single spaces. Letters that are no text but commands, to a terminal or of direction, are left
+    out; joiners, which Persian, Hindi and emoji need, are not.
+    """
     several = value if isinstance(value, (list, tuple)) else [value]
-    return tuple(str(text).strip() for text in several if text is not None and str(text).strip())
+    texts = (" ".join(str(text).split()) for text in several if text is not None)
+    plain = (text if text.isprintable() else "".join(filter(_is_letter, text)) for text in texts)
+    return tuple(text for text in plain if text)
+
+
+def _is_letter(letter: str) -> bool:
+    return letter.isprintable() or letter in JOINERS
 
 
 def _is_whole(value: object) -> bool:
@@ -98,5 +108,5 @@ def _is_whole(value: object) -> bool:
 
 def _names(found: object) -> tuple[str, ...] | None:
     if isinstance(found, list) and found and all(isinstance(name, str) for name in found):
-        return tuple(found)
+        return tuple(printable(name) for name in found)
     return None
