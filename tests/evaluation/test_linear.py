@@ -10,9 +10,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import fit_logistic, select_logistic
+from eigenview.evaluation import fit_logistic, linear, logistic, select_logistic
 from eigenview.evaluation.lbfgs import minimise
-from eigenview.evaluation.linear import _Problems, stratified_folds
+from eigenview.evaluation.linear import stratified_folds
+from eigenview.evaluation.logistic import LogisticProblems
 
 
 def digits(classes: int = 10) -> tuple[Tensor, Tensor]:
@@ -45,24 +46,51 @@ def test_several_problems_are_minimised_at_once():
     assert (found.slopes <= 1e-9).all()
 
 
+def test_a_guess_at_the_curvature_saves_iterations_and_changes_no_minimum():
+    generator = torch.Generator().manual_seed(0)
+    scales = torch.logspace(-1, 1.5, 40, dtype=torch.float64)
+    wanted = torch.randn(2, 40, dtype=torch.float64, generator=generator)
+
+    class Guess:
+        def renew(self, points):
+            self.inverse = 0.7 / scales
+
+        def solve(self, problems, slopes):
+            return slopes * self.inverse
+
+    def quadratic(problems, points):
+        away = points - wanted[problems]
+        return (scales * away.square()).sum(dim=1) / 2, scales * away
+
+    told = []
+    plain = minimise(quadratic, torch.zeros_like(wanted), tolerance=1e-9)
+    guided = minimise(quadratic, torch.zeros_like(wanted), tolerance=1e-9, curvature=Guess(), advance=told.append)
+    assert plain.is_converged.all()
+    assert guided.is_converged.all()
+    assert torch.allclose(plain.parameters, wanted, atol=1e-5)
+    assert torch.allclose(guided.parameters, wanted, atol=1e-7)
+    assert guided.iterations <= 3 < plain.iterations
+    assert sum(told) == 2
+    short = minimise(quadratic, torch.zeros_like(wanted), tolerance=1e-9, iterations=3)
+    assert not short.is_converged.any()
+
+
 def test_the_gradient_is_that_of_the_stated_objective():
     features, labels = digits(4)
     features, labels = features[:90], labels[:90]
     fold = stratified_folds(labels, 3)
-    problems = _Problems(features, labels, fold, 3, 4)
+    problems = LogisticProblems(features, labels, fold, 3, 4)
+    problems.penalise(0.7)
     generator = torch.Generator().manual_seed(1)
-    flat = torch.randn(4, 65 * 4, dtype=torch.float64, generator=generator)
-    problems.penalise(0.7, flat)
-    whitened = problems.whiten(flat).requires_grad_()
-    values, slopes = problems(torch.arange(4), whitened.detach())
+    flat = torch.randn(4, 65 * 4, dtype=torch.float64, generator=generator, requires_grad=True)
+    values, slopes = problems(torch.arange(4), flat.detach())
     expected = []
-    for number, row in enumerate(problems.unwhiten(whitened)):
+    for number, (weight, bias) in enumerate(zip(*problems.split(flat), strict=True)):
         kept = fold != number
-        solution, centred = row.view(65, 4), features[kept] - features.mean(dim=0)
-        loss = cross_entropy(centred @ solution[:-1] + solution[-1], labels[kept])
-        expected.append(loss + solution[:-1].square().sum() / (2 * 0.7 * int(kept.sum())))
+        loss = cross_entropy((features[kept] - features.mean(dim=0)) @ weight.T + bias, labels[kept])
+        expected.append(loss + weight.square().sum() / (2 * 0.7 * int(kept.sum())))
     assert torch.allclose(values, torch.stack(expected))
-    assert torch.allclose(slopes, torch.autograd.grad(sum(expected), whitened)[0], atol=1e-10)
+    assert torch.allclose(slopes, torch.autograd.grad(sum(expected), flat)[0], atol=1e-10)
 
 
 @pytest.mark.parametrize("c", [1e-3, 0.1, 10.0])
@@ -132,6 +160,59 @@ def test_fewer_rows_than_columns_reach_the_same_optimum():
     assert torch.allclose(ours.weight, torch.from_numpy(theirs.coef_), atol=1e-4)
     wanted = torch.from_numpy(theirs.intercept_)
     assert torch.allclose(ours.bias - ours.bias.mean(), wanted - wanted.mean(), atol=1e-4)
+
+
+def test_more_columns_than_a_hessian_may_have_reach_the_same_optimum(monkeypatch):
+    monkeypatch.setattr(logistic, "WIDEST", 30)  # the digits' 64 columns are then wide
+    monkeypatch.setattr(logistic, "SAMPLE", 25)
+    features, labels = digits(5)
+    for count in (60, 400):  # fewer rows than columns, and more
+        rows, wanted = features[:count], labels[:count]
+        theirs, ours = reference(rows, wanted, 0.3), fit_logistic(rows, wanted, inverse_penalty=0.3)
+        assert ours.is_converged
+        assert torch.allclose(ours.weight, torch.from_numpy(theirs.coef_), atol=1e-4)
+
+
+def rare_columns(rows: int = 3000, columns: int = 64) -> tuple[Tensor, Tensor]:
+    """Features that are zero but for few rows and large there, as an untrained encoder's can be, standardised."""
+    generator = torch.Generator().manual_seed(0)
+    mixed = torch.randn(rows, 12, generator=generator) @ torch.randn(12, columns, generator=generator)
+    rest = torch.relu(mixed / mixed.std(dim=0) - 1.0 - 2.2 * torch.rand(columns, generator=generator)).double()
+    features = (rest - rest.mean(dim=0)) / rest.std(dim=0)
+    labels = (mixed[:, :6] + 3 * torch.randn(rows, 6, generator=generator)).argmax(dim=1)
+    return features, labels
+
+
+def test_rare_columns_do_not_take_endless_iterations():
+    features, labels = rare_columns()
+    selection = select_logistic(features.float(), labels)
+    assert selection.iterations < 330  # 459 when pairs were forgotten with every look at the Hessian
+    assert selection.unfinished == 0
+    assert selection.classifier.is_converged
+    c = selection.inverse_penalty
+    theirs = reference(features, labels, c)
+    best = objective(features, labels, torch.from_numpy(theirs.coef_), torch.from_numpy(theirs.intercept_), c)
+    ours = objective(features, labels, selection.classifier.weight.double(), selection.classifier.bias.double(), c)
+    assert ours - best < 3e-6 * len(features)
+
+
+def test_a_fit_that_ran_out_of_iterations_says_so(monkeypatch):
+    features, labels = digits(4)
+    monkeypatch.setitem(linear.ITERATIONS, torch.float64, 2)
+    selection = select_logistic(features, labels, inverse_penalties=(1e-4, 10.0), folds=3)
+    assert not selection.classifier.is_converged
+    assert 4 <= selection.unfinished <= 8
+    assert not fit_logistic(features, labels).is_converged
+
+
+def test_every_fit_is_told_of():
+    features, labels = digits(4)
+    told = []
+    select_logistic(features, labels, inverse_penalties=(1e-3, 0.1), folds=3, advance=told.append)
+    assert sum(told) == 2 * (3 + 1)
+    told.clear()
+    fit_logistic(features, labels, advance=told.append)
+    assert told == [1]
 
 
 def test_folds_hold_every_class_evenly_and_follow_their_seed():

@@ -16,14 +16,16 @@ from eigenview.evaluation.checks import (
     check_same_width,
     check_several_classes,
     some,
-    working_dtype,
 )
-from eigenview.evaluation.lbfgs import minimise
+from eigenview.evaluation.lbfgs import Advance, Minimum, minimise
+from eigenview.evaluation.logistic import LogisticProblems
 
 INVERSE_PENALTIES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
-ROWS = 2048  # at a time: their logits and gradients stay in cache
-TOLERANCES = {torch.float32: 3e-4, torch.float64: 1e-6}  # norm of the whitened gradient: half its square is the excess
-PER_WHITENING, WHITENINGS = 25, 40  # iterations between whitenings, and at most so many of those
+# √(gᵀ·H⁻¹·g): half its square is about the excess over the minimum. Folds only choose, the last fit is kept.
+PATH_TOLERANCES = {torch.float32: 1e-3, torch.float64: 1e-6}
+TOLERANCES = {torch.float32: 3e-4, torch.float64: 1e-6}
+ITERATIONS = {torch.float32: 300, torch.float64: 1000}  # of one penalty; where they run out, the classifier says so
+WIDE_ITERATIONS = 100  # in float32 where the Hessian is only sampled: each takes seconds, and weak penalties hundreds
 
 
 @dataclass(frozen=True)
@@ -32,6 +34,7 @@ class LinearClassifier:
 
     weight: Tensor  # (K, d)
     bias: Tensor  # (K,)
+    is_converged: bool = True  # False: the fit ended by its number of iterations, short of the optimum
 
     def logits(self, features: Tensor) -> Tensor:
         check_features(features, "features")
@@ -52,18 +55,27 @@ class Selection:
     inverse_penalties: tuple[float, ...]
     fold_accuracy: Tensor  # (penalties, folds), each on the rows the fold held out
     iterations: int
+    unfinished: int = 0  # fits of the path that ended by their number of iterations
 
 
 def fit_logistic(
-    features: Tensor, labels: Tensor, *, inverse_penalty: float = 1.0, classes: int | None = None
+    features: Tensor,
+    labels: Tensor,
+    *,
+    inverse_penalty: float = 1.0,
+    classes: int | None = None,
+    advance: Advance | None = None,
 ) -> LinearClassifier:
     """argmin_{W,b} Σᵢ cross_entropy(W·xᵢ + b, yᵢ) + ‖W‖²/(2·C) with C = ``inverse_penalty``: scikit-learn's optimum.
 
     The bias is free. With two classes the penalty is ‖W‖²/C, because scikit-learn then has one weight vector, the
     difference of ours. ``features`` (n, d) as they are: centre or scale them before, if the protocol says so.
+    ``advance`` is called with 1 when it is done.
     """
-    path = _path(features, labels, torch.zeros(len(labels), dtype=torch.long), 0, (inverse_penalty,), classes)
-    return path.classifiers[0][-1]
+    fold = torch.zeros(len(labels), dtype=torch.long)
+    problems = _problems(features, labels, fold, 0, (inverse_penalty,), classes)
+    minimum = _minimum(problems, inverse_penalty, problems.start(), TOLERANCES, advance)
+    return _classifier(problems, minimum)
 
 
 def select_logistic(
@@ -75,12 +87,13 @@ def select_logistic(
     seed: int = 0,
     fold: Tensor | None = None,
     classes: int | None = None,
+    advance: Advance | None = None,
 ) -> Selection:
     """The penalty with the highest mean accuracy on held-out folds (the stronger of equals), fitted to all rows.
 
     Folds are stratified and drawn by ``seed``, or given: ``fold`` (n,) says which fold holds each row out. All folds
     and the fit to all rows go through the data together, from the strongest penalty to the weakest, each starting
-    where the last one ended.
+    where the last one ended. ``advance`` hears of every fit that is done: penalties × (folds + 1) in all.
     """
     check_labels(labels, len(features), "labels", classes=classes)
     given = stratified_folds(labels, folds, seed=seed) if fold is None else fold
@@ -90,15 +103,18 @@ def select_logistic(
     if not inverse_penalties:
         raise SettingError("inverse_penalties must hold at least one value; got none")
     ordered = tuple(sorted(set(inverse_penalties)))
-    path = _path(features, labels, given, count, ordered, classes)
-    accuracy = torch.stack(
-        [
-            torch.stack([_held_out_accuracy(found[k], features, labels, given == k) for k in range(count)])
-            for found in path.classifiers
-        ]
-    )
+    problems = _problems(features, labels, given, count, ordered, classes)
+    path: list[Minimum] = []
+    for c in ordered:
+        start = path[-1].parameters if path else problems.start()
+        path.append(_minimum(problems, c, start, PATH_TOLERANCES, advance))
+    accuracy = _held_out_accuracy(problems, path, features, labels, given)
     best = int(accuracy.mean(dim=1).argmax())  # the first of equals: the strongest penalty
-    return Selection(path.classifiers[best][-1], ordered[best], ordered, accuracy, path.iterations)
+    last = problems.all_rows()
+    chosen = _minimum(last, ordered[best], path[best].parameters[-1:], TOLERANCES, None)
+    iterations = sum(minimum.iterations for minimum in (*path, chosen))
+    unfinished = sum(int((~minimum.is_converged).sum()) for minimum in path)
+    return Selection(_classifier(last, chosen), ordered[best], ordered, accuracy, iterations, unfinished)
 
 
 def stratified_folds(labels: Tensor, folds: int, *, seed: int = 0) -> Tensor:
@@ -118,146 +134,52 @@ def stratified_folds(labels: Tensor, folds: int, *, seed: int = 0) -> Tensor:
     return fold
 
 
-@dataclass(frozen=True)
-class _Path:
-    classifiers: list[list[LinearClassifier]]  # by penalty, then by fold, the fit to all rows last
-    iterations: int
-
-
-@torch.no_grad()
-def _path(
+def _problems(
     features: Tensor, labels: Tensor, fold: Tensor, folds: int, inverse_penalties: Sequence[float], classes: int | None
-) -> _Path:
+) -> LogisticProblems:
     check_features(features, "features")
     count = check_labels(labels, len(features), "labels", classes=classes)
     check_several_classes(labels, "labels")
     for c in inverse_penalties:
         if not 0 < c < math.inf:
             raise SettingError(f"an inverse penalty must be positive and finite; got {c}")
-    problems = _Problems(features, labels, fold, folds, count)
-    flat = problems.rows.new_zeros(folds + 1, (problems.rows.shape[1] + 1) * count)
-    found, done = [], 0
-    for c in inverse_penalties:
-        flat, took = _solved(problems, flat, c)
-        done += took
-        found.append(problems.classifiers(flat))
-    return _Path(found, done)
+    return LogisticProblems(features, labels, fold, folds, count)
 
 
-def _solved(problems: _Problems, flat: Tensor, c: float) -> tuple[Tensor, int]:
-    """The optimum at C = ``c`` from ``flat``, whitened anew every few iterations, as the Hessian changes."""
-    tolerance, done = TOLERANCES[flat.dtype], 0
-    for _ in range(WHITENINGS):
-        problems.penalise(c, flat)
-        minimum = minimise(problems, problems.whiten(flat), tolerance=tolerance, iterations=PER_WHITENING)
-        flat, done = problems.unwhiten(minimum.parameters), done + minimum.iterations
-        if minimum.iterations < PER_WHITENING:
-            break
-    return flat, done
+@torch.no_grad()
+def _minimum(
+    problems: LogisticProblems,
+    c: float,
+    start: Tensor,
+    tolerances: dict[torch.dtype, float],
+    advance: Advance | None,
+) -> Minimum:
+    problems.penalise(c)
+    is_long = problems.is_wide and start.dtype == torch.float32
+    return minimise(
+        problems,
+        start,
+        tolerance=tolerances[start.dtype],
+        iterations=WIDE_ITERATIONS if is_long else ITERATIONS[start.dtype],
+        curvature=problems.curvature,
+        advance=advance,
+    )
 
 
-class _Problems:
-    """One logistic regression for each fold (without its rows) and one for all rows, in whitened coordinates.
-
-    The Hessian of the mean loss has K × K blocks; the mean of its diagonal ones is H = Σᵢ wᵢ xᵢxᵢᵀ/n + λ with
-    wᵢ = (1 − Σₖ pᵢₖ²)/K. With H = L·Lᵀ, in the coordinates Lᵀ·W it is about the identity, and the optimum is the same.
-    Parameters are (d + 1, K), the bias last, which is that of centred rows. With fewer rows than columns, W lies in the
-    rows' span, and is sought there.
-    """
-
-    def __init__(self, features: Tensor, labels: Tensor, fold: Tensor, folds: int, classes: int) -> None:
-        dtype = working_dtype(features)
-        given = features.detach().to(dtype)
-        self.classes, self.labels = classes, labels.long()
-        self.mean = given.mean(dim=0)
-        self.rows = given - self.mean
-        self.basis: Tensor | None = None
-        if len(given) < given.shape[1]:
-            self.basis = torch.linalg.qr(self.rows.T).Q  # (d, n)
-            self.rows = self.rows @ self.basis
-        own = torch.arange(folds + 1, device=fold.device)
-        part = (fold[:, None].to(own) != own).to(dtype)
-        part[:, -1] = 1
-        self.sizes = part.sum(dim=0).to(features.device)
-        self.share = part.to(features.device) / self.sizes  # (n, P), what each row's loss counts in each problem
-        self._check_folds(fold, folds)
-
-    def penalise(self, c: float, flat: Tensor) -> None:
-        """Set the penalty, and whiten by the Hessian that all rows have at ``flat``."""
-        factor = 2.0 if self.classes == 2 else 1.0
-        self.penalty = factor / (c * self.sizes)  # of the mean loss: penalty/2·‖W‖²
-        solution = flat[-1].view(-1, self.classes)
-        hessian = torch.zeros(solution.shape[0] - 1, solution.shape[0] - 1, dtype=flat.dtype, device=flat.device)
-        total = flat.new_zeros(())
-        for start in range(0, len(self.rows), ROWS):
-            rows = self.rows[start : start + ROWS]
-            chance = torch.addmm(solution[-1], rows, solution[:-1]).softmax(dim=1)
-            weight = (1 - chance.square().sum(dim=1)) / self.classes
-            hessian.addmm_(rows.T, rows * weight[:, None])
-            total += weight.sum()
-        whole = (hessian / len(self.rows)).double()
-        rounding = 10 * torch.finfo(flat.dtype).eps * float(whole.trace())  # keeps what is singular positive
-        whole.diagonal().add_(float(self.penalty[-1]) + rounding)
-        root = torch.linalg.cholesky(whole)
-        identity = torch.eye(len(root), dtype=root.dtype, device=root.device)
-        self.root = root.to(flat.dtype)
-        self.inverse_root = torch.linalg.solve_triangular(root, identity, upper=False).to(flat.dtype)
-        self.bias_root = (total / len(self.rows)).clamp_min(1e-6).sqrt()
-
-    def whiten(self, flat: Tensor) -> Tensor:
-        return self._turned(flat, self.root.T, self.bias_root)
-
-    def unwhiten(self, flat: Tensor) -> Tensor:
-        return self._turned(flat, self.inverse_root.T, 1 / self.bias_root)
-
-    def _turned(self, flat: Tensor, matrix: Tensor, bias: Tensor) -> Tensor:
-        solution = flat.view(len(flat), -1, self.classes)
-        return torch.cat([matrix @ solution[:, :-1], bias * solution[:, -1:]], dim=1).view(len(flat), -1)
-
-    def __call__(self, problems: Tensor, whitened: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean losses with penalty (p,), and their gradients in whitened coordinates."""
-        solution = self.unwhiten(whitened).view(len(problems), -1, self.classes)
-        weight = solution[:, :-1].mT.reshape(-1, self.rows.shape[1])  # (p·K, d)
-        bias = solution[:, -1].reshape(-1, 1)
-        slope, bias_slope = torch.zeros_like(weight), torch.zeros_like(bias[:, 0])
-        loss = whitened.new_zeros(len(problems), dtype=torch.float64)
-        shares = self.share[:, problems].T
-        for start in range(0, len(self.rows), ROWS):
-            rows, share = self.rows[start : start + ROWS], shares[:, None, start : start + ROWS]
-            own = self.labels[start : start + ROWS].expand(len(problems), 1, -1)
-            # (p, K, rows): sums over classes run along rows that lie side by side in memory
-            logits = torch.addmm(bias, weight, rows.T).view(len(problems), self.classes, -1)
-            logits -= logits.amax(dim=1, keepdim=True)
-            picked = logits.gather(1, own)
-            total = logits.exp_().sum(dim=1, keepdim=True)
-            loss += ((total.log() - picked) * share).sum(dim=(1, 2), dtype=torch.float64)
-            change = logits.mul_(share / total).scatter_add_(1, own, -share).view(len(weight), -1)
-            slope.addmm_(change, rows)
-            bias_slope += change.sum(dim=1)
-        penalty = self.penalty[problems]
-        loss += penalty / 2 * solution[:, :-1].square().sum(dim=(1, 2))
-        slopes = torch.empty_like(solution)
-        slopes[:, :-1] = slope.view(len(problems), self.classes, -1).mT + penalty[:, None, None] * solution[:, :-1]
-        slopes[:, -1] = bias_slope.view(len(problems), self.classes)
-        return loss, self._turned(slopes.view(len(problems), -1), self.inverse_root, 1 / self.bias_root)
-
-    def classifiers(self, flat: Tensor) -> list[LinearClassifier]:
-        found = []
-        for solution in flat.view(len(flat), -1, self.classes):
-            inside = solution[:-1] if self.basis is None else self.basis @ solution[:-1]
-            weight = inside.T.contiguous()
-            found.append(LinearClassifier(weight, solution[-1] - weight @ self.mean))
-        return found
-
-    def _check_folds(self, fold: Tensor, folds: int) -> None:
-        """Every class must occur in every problem: without rows, its bias would run to minus infinity."""
-        for number in (-1, *range(folds)):
-            counts = self.labels[(fold != number).to(self.labels.device)].bincount(minlength=self.classes)
-            gone = (counts == 0).nonzero().flatten()
-            if len(gone):
-                where = f"training without fold {number}; use stratified folds" if number >= 0 else "training"
-                raise DataError(f"class {some(gone)} is missing in {where}")
+def _classifier(problems: LogisticProblems, minimum: Minimum) -> LinearClassifier:
+    """Of the last problem, that of all rows."""
+    weights, biases = problems.solutions(minimum.parameters[-1:])
+    return LinearClassifier(weights[0], biases[0], bool(minimum.is_converged[-1]))
 
 
-def _held_out_accuracy(classifier: LinearClassifier, features: Tensor, labels: Tensor, held_out: Tensor) -> Tensor:
-    return (classifier.predict(features[held_out]) == labels[held_out]).double().mean()
+def _held_out_accuracy(
+    problems: LogisticProblems, path: Sequence[Minimum], features: Tensor, labels: Tensor, fold: Tensor
+) -> Tensor:
+    """(penalties, folds), each fold's rows by the classifiers that were fitted without them."""
+    accuracy = []
+    for number in range(len(problems.sizes) - 1):
+        weights, biases = problems.solutions(torch.stack([minimum.parameters[number] for minimum in path]))
+        rows, wanted = features[fold == number].to(weights.dtype), labels[fold == number]
+        logits = (rows @ weights.flatten(0, 1).T).view(len(rows), len(path), -1) + biases
+        accuracy.append((logits.argmax(dim=2) == wanted[:, None]).double().mean(dim=0))
+    return torch.stack(accuracy, dim=1)
