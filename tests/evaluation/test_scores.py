@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import compare, few_label_accuracy, mean_score, over_repeats
 from eigenview.evaluation.clustering import adjusted_rand_index, contingency, normalised_mutual_information
+from eigenview.evaluation.drawn_fits import fit_draws
 from eigenview.evaluation.few_label import draw_labels
 from eigenview.evaluation.scores import mean_interval, subsample_interval
 
@@ -92,6 +93,42 @@ def test_the_nearest_of_few_labels_is_the_plain_nearest_neighbour():
         chosen = draw_labels(labels, 3, seed=7 + draw)
         oracle = KNeighborsClassifier(1, metric="cosine").fit(train[chosen], labels[chosen])
         assert accuracy == pytest.approx(oracle.score(test, labels))
+
+
+@pytest.mark.parametrize(("columns", "per_class", "classes"), [(80, 2, 4), (5, 9, 4), (30, 3, 2)])
+def test_all_draws_at_once_are_scikit_learns_fits(columns, per_class, classes):
+    """With fewer rows than columns, with more, and with two classes; labels that nobody has are left out."""
+    from sklearn.linear_model import LogisticRegression
+
+    generator = torch.Generator().manual_seed(0)
+    labels = torch.arange(120) % classes * 3
+    train, test = (
+        torch.randn(120, columns, generator=generator, dtype=torch.float64) + 0.3 * labels[:, None] for _ in range(2)
+    )
+    chosen = torch.stack([draw_labels(labels, per_class, seed=draw) for draw in range(3)])
+    told = []
+    fitted = fit_draws(train, labels, chosen, inverse_penalty=0.5, advance=told.append)
+    assert fitted.is_converged.all()
+    assert sum(told) == 3
+    predicted = fitted.predict(test)
+    for draw, rows in enumerate(chosen):
+        oracle = LogisticRegression(C=0.5, tol=1e-9, max_iter=5000).fit(train[rows], labels[rows])
+        assert predicted[draw].tolist() == oracle.predict(test).tolist()
+        weight = fitted.weight[draw, 1:] - fitted.weight[draw, :1]
+        wanted = torch.from_numpy(oracle.coef_ if classes == 2 else oracle.coef_[1:] - oracle.coef_[:1])
+        assert torch.allclose(weight, wanted, atol=1e-4)
+    result = few_label_accuracy(train, labels, test, labels, per_class=per_class, draws=3, inverse_penalty=0.5)
+    assert result.draws == pytest.approx([(row == labels).double().mean().item() for row in predicted])
+    assert result.unfinished == 0
+
+
+def test_few_labels_of_wide_single_precision_features_agree_with_double_ones():
+    images, labels = (torch.from_numpy(values) for values in load_digits(return_X_y=True))
+    wide = torch.cat([images / 16, torch.zeros(len(images), 500)], dim=1)
+    train, test = (wide[:900], labels[:900]), (wide[900:], labels[900:])
+    single = few_label_accuracy(train[0].float(), train[1], test[0].float(), test[1], per_class=3, draws=5)
+    double = few_label_accuracy(*train, *test, per_class=3, draws=5)
+    assert single.draws == pytest.approx(double.draws, abs=0.003)
 
 
 def test_few_labels_are_drawn_evenly_and_improve_with_their_number():

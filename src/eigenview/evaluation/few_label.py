@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -10,9 +11,17 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.checks import check_features, check_labels, check_no_class_is_new, check_same_width, some
+from eigenview.evaluation.checks import (
+    check_features,
+    check_labels,
+    check_no_class_is_new,
+    check_same_width,
+    check_several_classes,
+    some,
+)
+from eigenview.evaluation.drawn_fits import draws_together, fit_draws
 from eigenview.evaluation.knn import knn_predict
-from eigenview.evaluation.linear import fit_logistic
+from eigenview.evaluation.lbfgs import Advance
 from eigenview.evaluation.scores import mean_interval
 
 
@@ -25,6 +34,7 @@ class FewLabels:
     interval: tuple[float, float]
     draws: tuple[float, ...]
     items: Tensor  # (n,) how often each test item was right, over draws
+    unfinished: int = 0  # draws whose fit ended by its number of iterations
 
 
 def few_label_accuracy(
@@ -38,33 +48,46 @@ def few_label_accuracy(
     draws: int = 20,
     inverse_penalty: float = 1.0,
     seed: int = 0,
+    advance: Advance | None = None,
 ) -> FewLabels:
     """Logistic regression (or the nearest row by cosine) on ``per_class`` rows of each class, drawn by ``seed``.
 
     The penalty is fixed, because with so few labels there are none to choose it by. The interval is over draws.
+    ``advance`` hears of every draw that is done.
     """
     check_features(train, "training features")
     check_features(test, "test features")
     check_same_width(train, test, ("training features", "test features"))
-    classes = check_labels(train_labels, len(train), "training labels")
+    check_labels(train_labels, len(train), "training labels")
     check_labels(test_labels, len(test), "test labels")
+    check_several_classes(train_labels, "training labels")
     check_no_class_is_new(train_labels, test_labels)
     if draws < 1 or per_class < 1:
         raise SettingError(f"few labels need at least one draw and one label a class; got {draws} and {per_class}")
     if classifier not in ("logistic", "nearest"):
         raise SettingError(f"the classifier of few labels is logistic or nearest; got {classifier!r}")
-
-    def predicted(chosen: Tensor) -> Tensor:
-        rows, labels = train[chosen], train_labels[chosen]
-        if classifier == "nearest":
-            return knn_predict(rows, labels, test, k=[1])[1]
-        return fit_logistic(rows, labels, inverse_penalty=inverse_penalty, classes=classes).predict(test)
-
-    drawn = (draw_labels(train_labels, per_class, seed=seed + draw) for draw in range(draws))
-    right = torch.stack([predicted(chosen) == test_labels for chosen in drawn]).double()
+    chosen = torch.stack([draw_labels(train_labels, per_class, seed=seed + draw) for draw in range(draws)])
+    if classifier == "nearest":
+        predicted = list(_nearest(train, train_labels, test, chosen, advance))
+        unfinished = 0
+    else:
+        predicted, unfinished = [], 0
+        for some_draws in torch.split(chosen, draws_together(chosen.shape[1], train.shape[1])):
+            fitted = fit_draws(train, train_labels, some_draws, inverse_penalty=inverse_penalty, advance=advance)
+            predicted.append(fitted.predict(test))
+            unfinished += int((~fitted.is_converged).sum())
+    right = (torch.cat(predicted) == test_labels).double()
     accuracies = right.mean(dim=1).numpy()
     mean, low, high = mean_interval(np.asarray(accuracies))
-    return FewLabels(per_class, mean, (low, high), tuple(accuracies.tolist()), right.mean(dim=0))
+    return FewLabels(per_class, mean, (low, high), tuple(accuracies.tolist()), right.mean(dim=0), unfinished)
+
+
+def _nearest(train: Tensor, labels: Tensor, test: Tensor, chosen: Tensor, advance: Advance | None) -> Iterator[Tensor]:
+    """(1, n) the class of the nearest row of each draw."""
+    for draw in chosen:
+        yield knn_predict(train[draw], labels[draw], test, k=[1])[1][None]
+        if advance is not None:
+            advance(1)
 
 
 def draw_labels(labels: Tensor, per_class: int, *, seed: int) -> Tensor:
