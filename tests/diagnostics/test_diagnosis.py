@@ -14,6 +14,7 @@ from torch import Tensor
 
 from eigenview.diagnostics import (
     Diagnosis,
+    RunProgress,
     Sampling,
     Thresholds,
     alignment_figure,
@@ -26,6 +27,7 @@ from eigenview.diagnostics import (
     uniformity_figure,
 )
 from eigenview.diagnostics.figures import VERSION
+from eigenview.diagnostics.progress import late_fall
 from eigenview.errors import DataError, SettingError, ShapeError
 from tests.diagnostics.clouds import clustered, gaussian, rotated
 
@@ -154,10 +156,68 @@ def test_duplicates_are_sought_among_the_unaugmented():
 
 
 def test_a_run_that_ended_in_nan_has_diverged():
-    found = diagnose(gaussian(300, 32), has_diverged=True)
+    found = diagnose(gaussian(300, 32), progress=RunProgress(has_diverged=True))
     assert found.verdict == "diverged"
     assert Diagnosis.from_json(found.to_json()) == found
     assert diagnosed(found.figures) == found
+
+
+BEGINNING = RunProgress(loss=4.8, chance=6.2, steps=80, epochs=2.5, share=1.0)
+
+
+def test_a_run_that_has_barely_begun_is_called_that_not_healthy():
+    a, b = two_views(gaussian(300, 8), 1.4)
+    assert diagnose(a, b).figures.views.matched.value < 0.5
+    found = diagnose(a, b, progress=BEGINNING)
+    assert found.verdict == "barely begun"
+    assert (found.figures.loss, found.figures.chance, found.figures.progress) == (4.8, 6.2, BEGINNING)
+    assert "the run has made 80 steps, 2.5 epochs" in found.findings[0].reasons[0]
+    assert found.findings[0].advice.startswith("train longer: eigenview train --resume --out RUN --epochs 70.")
+    assert "80 steps, 2.5 epochs" in found.lines()[-1]
+    assert Diagnosis.from_json(found.to_json()) == found
+    assert diagnose(a, b).verdict == "healthy"  # of embeddings alone nobody knows
+
+
+@pytest.mark.parametrize(
+    ("progress", "verdict"),
+    [
+        ({"steps": 499, "epochs": 100}, "barely begun"),
+        ({"steps": 500, "epochs": 10}, "healthy"),
+        ({"steps": 1999, "epochs": 9}, "barely begun"),
+        ({"steps": 2000, "epochs": 0}, "healthy"),  # an epoch of many images
+        ({"steps": 2000, "epochs": None}, "healthy"),
+        ({"steps": 1999, "epochs": None}, "barely begun"),  # a stream
+        ({"steps": 9000, "epochs": 20, "share": 0.09}, "barely begun"),
+        ({"steps": 9000, "epochs": 20, "share": 0.1}, "healthy"),
+        ({"steps": None, "epochs": 1}, "healthy"),  # of another's run
+    ],
+)
+def test_begun_is_a_matter_of_steps_epochs_and_the_plan(progress, verdict):
+    a, b = two_views(gaussian(300, 8), 1.4)
+    assert diagnose(a, b, progress=replace(RunProgress(), **progress)).verdict == verdict
+
+
+def test_views_that_find_each_other_show_that_a_short_run_went_on_from_something():
+    a, b = two_views(gaussian(300, 32), 0.3)
+    found = diagnose(a, b, progress=BEGINNING)
+    assert found.figures.views.matched.value > 0.9
+    assert found.verdict == "healthy"
+
+
+def test_what_is_wrong_is_graver_than_that_a_run_has_barely_begun():
+    found = diagnose(torch.ones(200, 32), torch.ones(200, 32), progress=BEGINNING)
+    assert names(found) == ["full collapse", "barely begun"]
+
+
+def test_the_end_of_the_curve_is_said():
+    a, b = two_views(gaussian(300, 8), 1.4)
+    falling = replace(BEGINNING, late_fall=late_fall([9.0, 8, 7, 6, 5, 4, 3, 2]))
+    reasons = diagnose(a, b, progress=falling).findings[0].reasons
+    assert reasons[-1] == "the loss still falls: 33% of its fall was in the last quarter of the run"
+    assert late_fall([9.0, 9, 5, 5, 3, 3, 3, 3]) == 0
+    assert late_fall([9.0, 9, 8, 8, 6, 6, 3, 3, 3]) == pytest.approx(((6 + 6) / 2 - 3) / (9 - 3))
+    assert late_fall([3.0, 2, 1]) is None
+    assert late_fall([1.0] * 9) is None
 
 
 def test_the_gravest_finding_comes_first_and_hides_what_it_explains():

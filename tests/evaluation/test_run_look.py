@@ -50,6 +50,17 @@ def test_a_run_is_judged_by_what_its_encoder_and_head_say(made_runs):
     assert not figures.is_centred
 
 
+def test_a_run_of_four_steps_has_barely_begun(made_runs):
+    run = open_run(made_runs())
+    found = diagnose_run(run, digits())
+    progress = run.directory.progress()
+    assert (progress.steps, progress.share) == (4, 1)
+    assert found.figures.progress == progress
+    assert found.figures.views.matched.value < 0.2
+    assert "barely begun" in [finding.name for finding in found.findings]
+    assert found.verdict != "healthy"
+
+
 def test_features_before_the_head_are_judged_around_their_mean(made_runs):
     run = open_run(made_runs())
     figures = diagnose_run(run, digits(), where="features").figures
@@ -71,7 +82,7 @@ def test_an_encoder_is_judged_as_its_run_is_and_stays_as_it_was(made_runs):
     expected = diagnose_run(run, digits())
     run.encoder.train()
     observation = observe(Observed.of_run(run), digits())
-    assert diagnose_observation(observation, progress=run.directory.metrics.progress()) == expected
+    assert diagnose_observation(observation, progress=run.directory.progress()) == expected
     assert run.encoder.training
     assert not run.head.training
 

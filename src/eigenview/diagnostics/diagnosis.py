@@ -10,6 +10,7 @@ from eigenview.diagnostics.dimensions import spectrum
 from eigenview.diagnostics.duplicates import COSINE, duplicate_share
 from eigenview.diagnostics.figures import VERSION, Diagnosis, Figures, ViewFigures
 from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
+from eigenview.diagnostics.progress import RunProgress
 from eigenview.diagnostics.rows import Embeddings, Rows, check_same_shape, open_pair, open_rows
 from eigenview.diagnostics.sphere import (
     ANCHORS,
@@ -50,7 +51,7 @@ def diagnose(
     usage: PrototypeUsage | None = None,
     unaugmented: Embeddings | None = None,
     centred: bool = False,
-    has_diverged: bool = False,
+    progress: RunProgress | None = None,
     sampling: Sampling | None = None,
     thresholds: Thresholds = THRESHOLDS,
 ) -> Diagnosis:
@@ -60,7 +61,8 @@ def diagnose(
     adds tolerance. ``loss`` with its ``chance`` level (an objective's value on constant embeddings; leave it out where
     collapse is the minimum, as for SimSiam) tells a run that learnt nothing. ``usage``: see ``prototype_usage``.
     ``unaugmented`` (n, d) are the same items without augmentation: near-duplicates are sought there, since two random
-    views of one image are none. ``has_diverged``: the run ended in NaN, and these rows are of an earlier checkpoint.
+    views of one image are none. ``progress``: how far the run came, where it is known; its loss and chance level count
+    where none are given, and a run that has barely begun is called that.
 
     ``centred`` takes the mean row off before directions are compared: for features before a head, which after a ReLU
     all point the same way. Rank, spectrum, variance and mean cosine stay those of the rows as given; collapsed rows,
@@ -69,6 +71,8 @@ def diagnose(
     Streamed: exact where the cost is linear in n; else from ``sampling``'s anchors, with a 95% interval.
     """
     sampling = sampling or Sampling()
+    if progress is not None:
+        loss, chance = (progress.loss, progress.chance) if loss is None else (loss, chance)
     for name, value in (("loss", loss), ("chance", chance)):
         if value is not None and not math.isfinite(value):
             raise SettingError(f"{name} must be finite; got {value}: a loss that is NaN needs no diagnosis of its rows")
@@ -107,7 +111,8 @@ def diagnose(
         loss=loss,
         chance=chance,
         is_centred=is_centred,
-        has_diverged=has_diverged,
+        has_diverged=progress is not None and progress.has_diverged,
+        progress=progress,
     )
     return diagnosed(figures, thresholds=thresholds, seed=seed)
 

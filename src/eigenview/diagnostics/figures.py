@@ -8,6 +8,7 @@ from pathlib import Path
 from eigenview.diagnostics.clusters import ClusterCount, Connectivity, PrototypeUsage
 from eigenview.diagnostics.estimates import Estimate
 from eigenview.diagnostics.neighbours import Hubness
+from eigenview.diagnostics.progress import RunProgress
 from eigenview.files import from_json, to_json
 
 VERSION = 2  # of a diagnosis as it is written
@@ -67,6 +68,7 @@ class Figures:
     chance: float | None
     is_centred: bool = False  # True: the mean row was taken off before directions were compared
     has_diverged: bool = False  # True: the run's loss or weights ended as NaN or infinity
+    progress: RunProgress | None = None  # of the run; None for embeddings of which nobody knows
 
     @property
     def crowding(self) -> float:
@@ -140,4 +142,6 @@ def _table_of_extras(figures: Figures) -> list[tuple[str, str]]:
     if figures.loss is not None:
         chance = "" if figures.chance is None else f", chance {figures.chance:.4g}"
         said.append(("loss", f"{figures.loss:.4g}{chance}"))
+    if figures.progress is not None:
+        said.append(("run", str(figures.progress)))
     return said

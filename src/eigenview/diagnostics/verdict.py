@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from eigenview.diagnostics.figures import Figures, Finding
+from eigenview.diagnostics.progress import RunProgress
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,12 @@ class Thresholds:
     duplicates: float = 0.02  # duplicated data: the share of rows with a near-duplicate, less 2 × by chance, is above
     skewness: float = 4.0  # hubs: the skewness of the 10-occurrence is above
     usage: float = 0.5  # prototypes unused: the normalised entropy of their usage is below
+    begun_steps: int = 500  # barely begun: fewer optimizer steps
+    begun_epochs: float = 10  # or fewer epochs than these …
+    settled_steps: int = 2000  # … and fewer steps than these
+    begun_share: float = 0.1  # or a smaller share of the planned length
+    begun_matched: float = 0.5  # but not where views already find each other in this share of rows, or more
+    still_falling: float = 0.15  # of the whole fall of the loss, made in the last quarter: said, not decided by
 
 
 THRESHOLDS = Thresholds()
@@ -207,6 +215,42 @@ def prototypes_unused(figures: Figures, limits: Thresholds) -> Finding | None:
     )
 
 
+def barely_begun(figures: Figures, limits: Thresholds) -> Finding | None:
+    progress = figures.progress
+    if progress is None or progress.steps is None:
+        return None
+    is_short = progress.steps < limits.settled_steps and (
+        progress.epochs is None or progress.epochs < limits.begun_epochs
+    )
+    is_cut = progress.share is not None and progress.share < limits.begun_share
+    matched = None if figures.views is None else figures.views.matched
+    if not (progress.steps < limits.begun_steps or is_short or is_cut):
+        return None
+    if matched is not None and matched.value >= limits.begun_matched:
+        return None
+    reasons = [
+        f"the run has made {progress} (limits {limits.begun_steps:,} steps; {limits.begun_epochs:g} epochs or "
+        f"{limits.settled_steps:,} steps; {limits.begun_share:.0%} of the plan)"
+    ]
+    if matched is not None:
+        reasons.append(f"{matched} of rows find their other view first (limit {limits.begun_matched:g})")
+    if progress.late_fall is not None and progress.late_fall > limits.still_falling:
+        reasons.append(f"the loss still falls: {progress.late_fall:.0%} of its fall was in the last quarter of the run")
+    return Finding("barely begun", tuple(reasons), f"train longer: {_longer(progress, limits)}. {UNTIL_THEN}")
+
+
+UNTIL_THEN = "Until then, that nothing is wrong says little"
+
+
+def _longer(progress: RunProgress, limits: Thresholds) -> str:
+    """The command that goes on, long enough that the run is not called this again."""
+    command = "eigenview train --resume --out RUN"
+    if not progress.epochs or not progress.steps:
+        return f"{command} --steps {limits.settled_steps}"
+    epochs = max(limits.begun_epochs, progress.epochs * limits.settled_steps / progress.steps)
+    return f"{command} --epochs {math.ceil(epochs / 10) * 10}"
+
+
 RULES: tuple[Callable[[Figures, Thresholds], Finding | None], ...] = (  # the gravest first
     diverged,
     full_collapse,
@@ -219,4 +263,5 @@ RULES: tuple[Callable[[Figures, Thresholds], Finding | None], ...] = (  # the gr
     duplicated,
     dead_dimensions,
     hubs,
+    barely_begun,
 )

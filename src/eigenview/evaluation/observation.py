@@ -94,14 +94,11 @@ def diagnose_observation(
     alone, and no verdict sees them.
     """
     first, second = observation.views
-    progress = progress or RunProgress()
     diagnosis = diagnose(
         first,
         second,
         _repeated_labels(observation.labels),
-        loss=progress.loss,
-        chance=progress.chance,
-        has_diverged=progress.has_diverged,
+        progress=progress,
         usage=_usage(first, prototypes),
         unaugmented=observation.projection,
         centred=not observation.has_head,

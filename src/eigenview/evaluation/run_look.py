@@ -42,4 +42,4 @@ def diagnose_run(
 
 def _diagnosed(run: TrainedRun, observation: Observation) -> Diagnosis:
     prototypes = run.prototypes if observation.has_head else ()
-    return diagnose_observation(observation, prototypes=prototypes, progress=run.directory.metrics.progress())
+    return diagnose_observation(observation, prototypes=prototypes, progress=run.directory.progress())

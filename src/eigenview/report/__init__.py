@@ -47,16 +47,8 @@ def _diagnosed(run: RunFiles) -> RunFiles:
     if run.diagnosis is not None or sample is None or sample.first_view is None:
         return run
     labels = None if sample.labels is None or (sample.labels < 0).all() else sample.labels
-    progress = run.log.progress()
     try:
-        diagnosis = diagnose(
-            sample.first_view,
-            sample.second_view,
-            labels,
-            loss=progress.loss,
-            chance=progress.chance,
-            has_diverged=progress.has_diverged,
-        )
+        diagnosis = diagnose(sample.first_view, sample.second_view, labels, progress=run.log.progress())
     except EigenviewError as error:
         return replace(run, problems=(*run.problems, f"the sample could not be diagnosed: {error}"))
     return replace(run, diagnosis=diagnosis)

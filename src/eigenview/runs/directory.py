@@ -7,13 +7,14 @@ Each is written whole or not at all. A directory that came from elsewhere is dat
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeVar
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from eigenview.diagnostics import Diagnosis
+from eigenview.diagnostics import Diagnosis, RunProgress
 from eigenview.errors import DataError, SettingError
 from eigenview.files import inside, read_json, read_object, write_json, write_text
 from eigenview.methods import MethodParts
@@ -113,6 +114,12 @@ class RunDirectory:
     def metrics(self) -> Metrics:
         self._file(METRICS)
         return self.metrics_file.read()
+
+    def progress(self) -> RunProgress:
+        """How far the run came, also of what was planned."""
+        made, config = self.metrics.progress(), self.config
+        planned, reached = (config.steps, made.steps) if config.epochs is None else (config.epochs, made.epochs)
+        return made if planned is None or reached is None else replace(made, share=reached / planned)
 
     def scores(self) -> list[Score]:
         self._file("evaluation")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from eigenview.diagnostics.progress import RunProgress
+from eigenview.diagnostics.progress import RunProgress, late_fall
 from eigenview.errors import DataError
 from eigenview.files import JSON, append_line, write_text
 from eigenview.names import printable
@@ -65,6 +65,7 @@ class Metrics:
             has_diverged=self.has_diverged,
             steps=None if steps is None else int(steps),
             epochs=epochs,
+            late_fall=late_fall([loss for _, loss in self.series("loss")]),
         )
 
     def series(self, name: str) -> list[tuple[float, float]]:
