@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 from diagnostics_runs import PLAN, TRAINED, Planned
-from eigenview.evaluation.run_diagnosis import diagnose_run
 
 from eigenview.data import Source, decoded, open_source
 from eigenview.diagnostics import THRESHOLDS, Diagnosis, diagnosed
-from eigenview.evaluation import extract, knn_predict, open_run
+from eigenview.evaluation import diagnose_run, extract, knn_predict
 from eigenview.names import named_code
-from eigenview.training import Run, TrainingDiverged, read_config, train
+from eigenview.runs import RunDirectory, is_run, open_run, read_config
+from eigenview.training import TrainingDiverged, train
 
 TRAINING, BANK, QUERIES = 20_000, 8_000, 2_000  # CIFAR-10 images: to train on, and labelled ones for kNN
 ITEMS = {"A": 5000, "B": 2000, "C": 2000}  # images that a diagnosis looks at
@@ -70,10 +70,10 @@ def trained(name: str, planned: Planned, out: Path) -> Path:
         try:
             with named_code(planned.method):
                 config = read_config(planned.config(str(out / "data" / f"{planned.data}.npz"), str(folder)))
-                train(config, resume=True)
+                train(config, resume=is_run(folder), looks_back=False)
         except TrainingDiverged as problem:
             print(f"{name}: {problem}")
-        last = Run(folder).metrics()[-1]
+        last = RunDirectory(folder).metrics.lines[-1]
         print(f"{name:34s} step {last['step']} loss {last.get('loss')} chance {last.get('chance')}", flush=True)
         (folder / "trained").touch()
     return folder
@@ -105,7 +105,7 @@ def judged(name: str, planned: Planned, folder: Path, notes: Path, data: Path) -
     found = {}
     for where, file in (("projection", "diagnosis.json"), ("features", "features.json")):
         if not (notes / file).exists():
-            measured = diagnose_run(folder, images, where=where, items=ITEMS[planned.group])
+            measured = diagnose_run(open_run(folder), images, where=where, items=ITEMS[planned.group])
             (notes / file).write_text(measured.to_json())
         found[where] = diagnosed(Diagnosis.from_json((notes / file).read_text()).figures)
     kept = notes / "accuracy.json"
@@ -117,11 +117,11 @@ def judged(name: str, planned: Planned, folder: Path, notes: Path, data: Path) -
 
 def accuracies(folder: Path, labelled: Source) -> tuple[float, float]:
     """20-NN accuracy of the features, trained and untrained: a fifth of the labelled images asks the rest."""
-    run = open_run(folder, labelled)
+    run = open_run(folder)
     split = 4 * len(labelled) // 5
     scores = []
     for encoder in (run.encoder, run.untrained()):
-        rows = extract(encoder, labelled, view=run.view, shows_progress=False)
+        rows = extract(encoder, labelled, view=run.view, title=None)
         features, labels = rows["pooled"], rows.labelled
         predicted = knn_predict(features[:split], labels[:split], features[split:], k=[20], weights="exponential")[20]
         scores.append(float((predicted == labels[split:]).double().mean()))

@@ -11,10 +11,9 @@ values are means with 95 % intervals, and accuracies are shares of one.
 from __future__ import annotations
 
 import argparse
-import json
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, replace
 from functools import cached_property, partial
 from itertools import product
@@ -22,33 +21,40 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from eigenview.evaluation.evaluate_run import RAW_PIXELS, SUPERVISED, UNTRAINED, Subject
-from eigenview.evaluation.runs import EvaluatedRun
 
 from eigenview.data import Source, decoded, open_source, subset
 from eigenview.evaluation import (
-    PROTOCOLS,
+    BASELINES,
+    PROBES,
     DepthProtocol,
     FinetuneProtocol,
-    RawPixels,
-    Score,
+    Measuring,
+    Subject,
+    Task,
     choose_encoder,
     depth_scores,
     evaluate,
-    extract,
     finetune_scores,
     fold_scores,
-    open_run,
     read_folds,
     table,
-    transfer,
     view_probe_scores,
 )
-from eigenview.training import read_config, train
+from eigenview.evaluation.subjects import RAW_PIXELS, SUPERVISED, UNTRAINED
+from eigenview.files import read_object, write_json
+from eigenview.runs import Score, TrainedRun, is_run, open_run, read_config
+from eigenview.training import train
 
 RUN, OTHER = "simclr-0", "align-uniform-0"
 ENCODERS = (RUN, SUPERVISED, UNTRAINED)
-PROTOCOLS_ON_FEATURES = ("knn", "few-label", "kmeans", "spectral", "retrieval", "linear")  # the cheapest first
+PROTOCOLS_ON_FEATURES = (
+    "knn",
+    "few-label",
+    "kmeans",
+    "spectral-clustering",
+    "retrieval",
+    "linear",
+)  # the cheapest first
 SMALL_TRAIN = 5_000  # images where all of them would be long: linear on raw pixels
 SELECTION_TRAIN = 10_000
 PROBE_TRAIN, PROBE_EPOCHS = 10_000, 2
@@ -65,55 +71,50 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.data, self.runs, self.out = options.data, options.runs, options.out
-        self.cache = options.out / "cache"
+        self.how = Measuring(cache=options.out / "cache", shows_progress=False)
         self.scores: list[Score] = []
 
     @cached_property
-    def cifar10(self) -> tuple[Source, Source]:
-        train_set, test_set = (self._decoded(f"cifar10/{part}.parquet") for part in ("train", "test"))
-        return train_set, test_set
+    def cifar10(self) -> Task:
+        return Task(*(self._decoded(f"cifar10/{part}.parquet") for part in ("train", "test")), "cifar10")
 
     @cached_property
     def stl10(self) -> Source:
         return self._decoded("stl10_64/train.parquet")
 
     @cached_property
-    def rooms(self) -> tuple[Source, Source]:
+    def rooms(self) -> Task:
         options = {"depth": "depth", "depth_scale": 25.5}  # of the depth images' 8 bits a metre
-        first, second = (
-            open_source(self.data / f"nyuv2_160x120/{part}.parquet", **options) for part in ("train", "test")
-        )
-        return first, second
+        parts = (open_source(self.data / f"nyuv2_160x120/{part}.parquet", **options) for part in ("train", "test"))
+        return Task(*parts, "nyuv2")
+
+    def few(self, count: int, name: str) -> Task:
+        """CIFAR-10 with ``count`` images to learn from."""
+        return Task(first(self.cifar10.train, count), self.cifar10.test, name)
 
     def _decoded(self, place: str) -> Source:
         return decoded(open_source(self.data / place), shows_progress=False)
 
-    def run(self, name: str) -> EvaluatedRun:
-        return open_run(self.runs / name, open_source(self.data / "cifar10/test.parquet"))
+    def run(self, name: str) -> TrainedRun:
+        return open_run(self.runs / name)
 
     def subject(self, name: str) -> Subject:
-        run = self.run(f"{SUPERVISED}-0" if name == SUPERVISED else RUN if name in (UNTRAINED, RAW_PIXELS) else name)
-        if name == UNTRAINED:
-            return Subject(name, run.untrained().eval(), run.view)
-        if name == RAW_PIXELS:
-            return Subject(name, RawPixels(run.view.size, channels=run.channels), run.view)
-        return Subject(name, run.encoder, run.view)
+        if name in BASELINES:
+            return BASELINES[name](self.run(RUN), 0)
+        return Subject.of_run(self.run(f"{SUPERVISED}-0" if name == SUPERVISED else name), name=name)
 
-    def figure(self, name: str, make: Callable[[], Sequence[Score]]) -> None:
+    def figure(self, name: str, make: Callable[[], Iterable[Score]]) -> None:
         """The scores kept under a name, made and kept if there are none yet."""
         file = self.out / f"{name.replace(' ', '-')}.json"
         if file.exists():
-            kept = json.loads(file.read_text())
+            kept = read_object(file)
         else:
             start = time.perf_counter()
             scores = [asdict(score) for score in make()]
             kept = {"seconds": round(time.perf_counter() - start, 1), "scores": scores}
-            file.parent.mkdir(parents=True, exist_ok=True)
-            beside = file.with_suffix(".part")
-            beside.write_text(json.dumps(kept))
-            beside.replace(file)
+            write_json(file, kept)
             print(f"{name}: {kept['seconds']} s", flush=True)
-        self.scores += [Score(**{**one, "interval": tuple(one["interval"])}) for one in kept["scores"]]
+        self.scores += [Score(**{**score, "interval": tuple(score["interval"])}) for score in kept["scores"]]
 
 
 def first(source: Source, count: int) -> Source:
@@ -124,11 +125,8 @@ def first(source: Source, count: int) -> Source:
 def features(bench: Bench, names: Sequence[str] = ENCODERS) -> None:
     """Protocols on cached features of CIFAR-10. Linear on all raw pixels would be long: see transfers."""
 
-    def make(name: str, protocol: str) -> list[Score]:
-        one = bench.subject(name)
-        return evaluate(
-            one.encoder, *bench.cifar10, view=one.view, protocols=[protocol], subject=name, cache=bench.cache
-        )
+    def make(name: str, protocol: str) -> Iterable[Score]:
+        return evaluate(bench.subject(name), bench.cifar10, protocols=[protocol], measuring=bench.how)
 
     for protocol, name in product(PROTOCOLS_ON_FEATURES, names):
         if (protocol, name) != ("linear", RAW_PIXELS):
@@ -138,11 +136,11 @@ def features(bench: Bench, names: Sequence[str] = ENCODERS) -> None:
 def transfers(bench: Bench, names: Sequence[str] = ENCODERS) -> None:
     """kNN and linear on a list of sets: 5,000 training images of CIFAR-10, and 4,000 labelled ones of STL-10."""
 
-    def make(name: str) -> list[Score]:
-        one = bench.subject(name)
-        stl = (first(bench.stl10, STL_TRAIN), subset(bench.stl10, np.arange(STL_TRAIN, len(bench.stl10))))
-        sets = {"cifar10 of 5,000": (first(bench.cifar10[0], SMALL_TRAIN), bench.cifar10[1]), "stl10": stl}
-        return transfer(one.encoder, sets, view=one.view, subject=name, cache=bench.cache)
+    def make(name: str) -> Iterable[Score]:
+        rest = subset(bench.stl10, np.arange(STL_TRAIN, len(bench.stl10)))
+        stl10 = Task(first(bench.stl10, STL_TRAIN), rest, "stl10")
+        for task in (bench.few(SMALL_TRAIN, "cifar10 of 5,000"), stl10):
+            yield from evaluate(bench.subject(name), task, measuring=bench.how)
 
     for name in names:
         bench.figure(f"transfers {name}", partial(make, name))
@@ -151,11 +149,10 @@ def transfers(bench: Bench, names: Sequence[str] = ENCODERS) -> None:
 def folds(bench: Bench, names: Sequence[str] = ENCODERS) -> None:
     """STL-10's ten official folds: 1,000 labels each, measured on the other 4,000."""
 
-    def make(name: str, protocol: str) -> list[Score]:
-        one, parts = bench.subject(name), read_folds(bench.data / "stl10_64/train.parquet")
-        return fold_scores(
-            one.encoder, bench.stl10, parts, view=one.view, protocols=[protocol], subject=name, cache=bench.cache
-        )
+    def make(name: str, protocol: str) -> Iterable[Score]:
+        parts = read_folds(bench.data / "stl10_64/train.parquet")
+        subject = bench.subject(name)
+        return fold_scores(subject, bench.stl10, parts, protocols=[protocol], name="stl10", measuring=bench.how)
 
     for protocol, name in product(("knn", "linear"), names):
         bench.figure(f"folds {protocol} {name}", partial(make, name, protocol))
@@ -170,23 +167,13 @@ def pixels(bench: Bench) -> None:
 def probes(bench: Bench) -> None:
     """The papers' probes with new views in every epoch, shortened, and one grid of learning rates trained together."""
 
-    def make(name: str, protocol: str, multipliers: Sequence[float] = (1.0,)) -> list[Score]:
-        one, (train_set, test_set) = bench.subject(name), bench.cifar10
-        return view_probe_scores(
-            one.encoder,
-            first(train_set, PROBE_TRAIN),
-            test_set,
-            view=one.view,
-            protocols=[protocol],
-            epochs=PROBE_EPOCHS,
-            multipliers=multipliers,
-            subject=name,
-            cache=bench.cache,
-            shows_progress=False,
-        )
+    def make(name: str, protocol: str, multipliers: Sequence[float] = (1.0,)) -> Iterable[Score]:
+        task = bench.few(PROBE_TRAIN, "cifar10 of 10,000")
+        options = {"protocol": protocol, "epochs": PROBE_EPOCHS, "multipliers": multipliers}
+        return view_probe_scores(bench.subject(name), task, bench.how, **options)
 
     for name in (RUN, UNTRAINED):
-        for protocol in PROTOCOLS:
+        for protocol in PROBES:
             bench.figure(f"probes {protocol} {name}", partial(make, name, protocol))
         bench.figure(f"probes moco grid {name}", partial(make, name, "moco", RATE_GRID))
 
@@ -194,17 +181,10 @@ def probes(bench: Bench) -> None:
 def tuning(bench: Bench) -> None:
     """Frozen, fine-tuned and from scratch, for each share of the labels."""
 
-    def make(share: float) -> list[Score]:
-        run = bench.run(RUN)
-        return finetune_scores(
-            run.encoder,
-            run.untrained(),
-            *bench.cifar10,
-            view=run.view,
-            protocols={share: FinetuneProtocol().shortened(TUNING_EPOCHS[share])},
-            subject=RUN,
-            shows_progress=False,
-        )
+    def make(share: float) -> Iterable[Score]:
+        protocols = {share: FinetuneProtocol().shortened(TUNING_EPOCHS[share])}
+        untrained = bench.run(RUN).untrained()
+        return finetune_scores(bench.subject(RUN), bench.cifar10, bench.how, protocols=protocols, untrained=untrained)
 
     for share in TUNING_EPOCHS:
         bench.figure(f"tuning {share}", partial(make, share))
@@ -222,17 +202,16 @@ def alexnet(bench: Bench) -> None:
         bench.figure(f"depth {name}", partial(_depth, bench, name, ("conv4", "conv5"), ALEXNET))
 
 
-def _depth(bench: Bench, name: str, layers: Sequence[str], whose: str) -> list[Score]:
+def _depth(bench: Bench, name: str, layers: Sequence[str], whose: str) -> Iterable[Score]:
     run = _alexnet(bench) if whose == ALEXNET else bench.run(whose)
-    encoder = run.untrained().eval() if name.startswith(UNTRAINED) else run.encoder
-    return depth_scores(
-        encoder, *bench.rooms, view=run.view, layers=layers, protocol=DEPTH, subject=name, shows_progress=False
-    )
+    encoder = run.untrained() if name.startswith(UNTRAINED) else run.encoder
+    subject = Subject(name, encoder, run.view)
+    return depth_scores(subject, bench.rooms, bench.how, layers=layers, protocol=DEPTH)
 
 
-def _alexnet(bench: Bench) -> EvaluatedRun:
+def _alexnet(bench: Bench) -> TrainedRun:
     folder = bench.out / ALEXNET
-    if not (folder / "checkpoints" / "last" / "weights.safetensors").exists():
+    if not (folder / "done").exists():
         given = {
             "source": str(bench.data / "stl10_64/unlabelled.parquet"),
             "out": str(folder),
@@ -243,7 +222,8 @@ def _alexnet(bench: Bench) -> EvaluatedRun:
             "minutes": ALEXNET_MINUTES,
             "seed": 0,
         }
-        train(read_config(given), resume=True)
+        train(read_config(given), resume=is_run(folder), looks_back=False)
+        (folder / "done").touch()
     return open_run(folder)
 
 
@@ -251,30 +231,20 @@ def selection(bench: Bench) -> None:
     """Which of three encoders: 5-fold cross-validation on training labels, then the chosen one's test score."""
 
     def make() -> list[Score]:
-        train_set = first(bench.cifar10[0], SELECTION_TRAIN)
+        task = bench.few(SELECTION_TRAIN, "cifar10 of 10,000")
         rows, labels = {}, torch.empty(0)
         for name in (RUN, OTHER, UNTRAINED):
-            one = bench.subject(name)
-            found = extract(one.encoder, train_set, view=one.view, cache=bench.cache, shows_progress=False)
-            pooled, labels = found["pooled"], found.labelled
+            features = bench.how.features(bench.subject(name), task.train, ["pooled"])
+            pooled, labels = features["pooled"], features.labelled
             rows[name] = (pooled - pooled.mean(dim=0)) / pooled.std(dim=0).clamp_min(1e-12)
         choice = choose_encoder(rows, labels)
-        one = bench.subject(choice.name)
-        tested = evaluate(
-            one.encoder,
-            train_set,
-            bench.cifar10[1],
-            view=one.view,
-            protocols=["linear"],
-            subject=choice.name,
-            cache=bench.cache,
-        )
+        tested = list(evaluate(bench.subject(choice.name), task, protocols=["linear"], measuring=bench.how))
         held_out = [
             replace(tested[0], name="selection", metric="held-out accuracy", subject=name, value=value, items=())
             for name, value in choice.accuracy.items()
         ]
-        nothing = (float("nan"), float("nan"))  # a figure for choosing has no interval
-        return [*(replace(score, interval=nothing) for score in held_out), *tested]
+        alone = [replace(score, interval=(score.value, score.value)) for score in held_out]  # for choosing: no interval
+        return [*alone, *tested]
 
     bench.figure("selection", make)
 

@@ -15,16 +15,15 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import torch
 from bars import Bar, finish
 
-from eigenview.data import Loader, Source, decoded, open_source
-from eigenview.evaluation import knn_predict
+from eigenview.data import Source, decoded, open_source
+from eigenview.evaluation import extract, knn_predict
 from eigenview.methods import METHODS
-from eigenview.nn import Encoder, build_encoder, load_weights
-from eigenview.training import Run, read_config, train
-from eigenview.training.feed import recipe_for
-from eigenview.views import centre_view
+from eigenview.nn import Encoder
+from eigenview.runs import is_run, open_run, read_config
+from eigenview.training import train
+from eigenview.views import CentreView
 
 SEEDS = {"simclr": 3, "kernel-infonce": 3, "random-walk": 3, "align-uniform": 3, "swav": 3}
 PAIRWISE = {
@@ -62,22 +61,10 @@ def settings(method: str, seed: int, options: argparse.Namespace) -> dict[str, A
     }
 
 
-def features(encoder: Encoder, source: Source, view: Any) -> tuple[torch.Tensor, torch.Tensor]:
-    encoder.eval()
-    rows, labels = [], []
-    loader = Loader(source, batch_size=1000, seed=0, shuffle=False, drop_last=False)
-    with torch.inference_mode():
-        for batch in loader:
-            rows.append(encoder(view(batch.views[0])))
-            labels.append(batch.label)
-    return torch.cat(rows), torch.cat(labels)
-
-
-def accuracy(encoder: Encoder, train_set: Source, test_set: Source, view: Any) -> float:
-    bank, labels = features(encoder, train_set, view)
-    queries, truth = features(encoder, test_set, view)
-    predicted = knn_predict(bank, labels, queries, k=[20], weights="exponential")[20]
-    return float((predicted == truth).double().mean())
+def accuracy(encoder: Encoder, train_set: Source, test_set: Source, view: CentreView) -> float:
+    bank, queries = (extract(encoder, source, view=view, title=None) for source in (train_set, test_set))
+    predicted = knn_predict(bank["pooled"], bank.labelled, queries["pooled"], k=[20], weights="exponential")[20]
+    return float((predicted == queries.labelled).double().mean())
 
 
 def interval(before: float, after: float, count: int) -> float:
@@ -118,14 +105,11 @@ def one(method: str, seed: int, options: argparse.Namespace, train_set: Source, 
     result = config.out / "knn.json"
     if result.exists():
         return json.loads(result.read_text())
-    run = train(config, resume=True)
-    view = centre_view(recipe_for(config.views, train_set))
-    torch.manual_seed(seed)
-    encoder = build_encoder("small", image_size=32)
-    before = accuracy(encoder, train_set, test_set, view)
-    load_weights(encoder, config.out / "checkpoints" / "last" / "weights.safetensors", prefix="encoder.")
-    after = accuracy(encoder, train_set, test_set, view)
-    last = [line for line in Run(run.folder).metrics() if "loss" in line][-1]
+    run = open_run(train(config, resume=is_run(config.out), looks_back=False))
+    before = accuracy(run.untrained(seed=seed), train_set, test_set, run.view)
+    after = accuracy(run.encoder, train_set, test_set, run.view)
+    metrics = run.directory.metrics
+    last = metrics.last
     row = {
         "seed": seed,
         "before": before,
@@ -136,7 +120,7 @@ def one(method: str, seed: int, options: argparse.Namespace, train_set: Source, 
         "effective_rank": last["effective_rank"],
         "seconds": last["seconds"],
         "views_per_second": last["views_per_second"],
-        "alarms": [alarm for line in run.metrics() for alarm in line.get("alarms", [])],
+        "alarms": [message for _, message in metrics.alarms],
     }
     result.write_text(json.dumps(row))
     return row
