@@ -3,27 +3,30 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 # One worker a core with one thread each; which tests stay together is told in tests/conftest.py.
 SPREAD := -n auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup demo test test-slow check bench clean
+.PHONY: help setup demo test test-slow test-lowest test-newest check bench clean
 
 help:
 	@echo "make demo       set up, then train, evaluate, diagnose and report on embedded data"
 	@echo "make test       set up, then check (style, types, layers) and run the tests"
 	@echo "make test-slow  the tests that take minutes or need real data"
+	@echo "make test-lowest, make test-newest   the tests with the lowest and the newest versions (several GB each)"
 	@echo "make check      ruff, mypy --strict, settings page, import layers"
 	@echo "make bench      every benchmark, side by side with peers (own environment, several GB)"
 
 setup: $(READY)
 
 $(READY): pyproject.toml constraints.txt
-	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 10) else "Eigenview needs Python 3.10 or newer; call make PYTHON=python3.11")'
+	@$(PYTHON) -c 'import sys; sys.exit(0 if sys.version_info >= (3, 11) else "Eigenview needs Python 3.11 or newer; call make PYTHON=python3.11")'
 	@echo "[setup] virtual environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV)
 	@echo "[setup] installing Eigenview and what it needs (about a minute the first time)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@$(INSTALL) -c constraints.txt hatchling editables  # what builds it, pinned too
+	@$(INSTALL) -c constraints.txt --no-build-isolation -e ".[dev]"
 	@touch $(READY)
 	@echo "[setup] done"
 
@@ -44,6 +47,22 @@ test: check
 test-slow: $(READY)
 	@OMP_NUM_THREADS=1 $(BIN)/pytest -m slow $(SPREAD) --durations=10
 
+# The lowest versions that pyproject.toml allows, and the newest: an environment of several GB each. The registry's
+# torch comes with CUDA, so that neither depends on a wheel that is at hand.
+TOOLS := pytest pytest-xdist hypothesis torchmetrics uv
+
+test-lowest: RESOLUTION := lowest-direct
+test-newest: RESOLUTION := highest
+test-lowest test-newest: test-%:
+	@echo "[test] the $* versions, in .venv-$*: several GB"
+	@$(PYTHON) -m venv --clear .venv-$*
+	@grep -E "^($$(echo $(TOOLS) | tr ' ' '|'))==" constraints.txt > .venv-$*/tools.txt
+	@.venv-$*/bin/pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	@.venv-$*/bin/uv pip install --quiet --native-tls --python .venv-$*/bin/python --resolution $(RESOLUTION) \
+	  -e ".[all,faiss]" -r .venv-$*/tools.txt
+	@.venv-$*/bin/uv pip list --quiet --python .venv-$*/bin/python | tail -n +3 | tr -s ' \n' '= ' ; echo
+	@OMP_NUM_THREADS=1 .venv-$*/bin/python -m pytest $(SPREAD) --durations=10
+
 PEERS := .venv-peers
 
 bench: $(PEERS)/.ready
@@ -59,4 +78,4 @@ $(PEERS)/.ready: benchmarks/requirements.txt
 	@touch $(PEERS)/.ready
 
 clean:
-	rm -rf $(VENV) $(PEERS) .pytest_cache .mypy_cache .ruff_cache dist build
+	rm -rf $(VENV) $(PEERS) .venv-lowest .venv-newest .pytest_cache .mypy_cache .ruff_cache dist build

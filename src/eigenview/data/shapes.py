@@ -70,8 +70,8 @@ def draw_shapes(indices: npt.NDArray[np.int64], size: int, seed: int) -> npt.NDA
 def uniform(seed: int, indices: npt.NDArray[np.int64], slots: int) -> npt.NDArray[np.float32]:
     """(n, slots) numbers in [0, 1), a pure function of (seed, index, slot): splitmix64 as a counter-based generator."""
     golden = np.uint64(0x9E3779B97F4A7C15)
-    counters = indices.astype(np.uint64)[:, None] * np.uint64(slots) + np.arange(slots, dtype=np.uint64)
-    state = _mixed(np.array([seed], dtype=np.uint64) * golden + golden) + counters * golden
+    counters = np.add(indices.astype(np.uint64)[:, None] * np.uint64(slots), np.arange(slots, dtype=np.uint64))
+    state: npt.NDArray[np.uint64] = _mixed(np.array([seed], dtype=np.uint64) * golden + golden) + counters * golden
     numbers: npt.NDArray[np.float32] = (_mixed(state) >> np.uint64(40)).astype(np.float32) / np.float32(1 << 24)
     return numbers
 

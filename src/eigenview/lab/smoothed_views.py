@@ -160,4 +160,4 @@ def _of_images(rows: Tensor, image: Tensor) -> Tensor:
     means = torch.zeros(count, rows.shape[1], dtype=rows.dtype).index_add_(0, image, rows)
     means = means / torch.bincount(image).to(rows.dtype)[:, None]
     off: Tensor = means - means.mean(dim=0)
-    return torch.where(off.norm(dim=1, keepdim=True) > 0, off, torch.full_like(off, np.finfo(np.float32).eps))
+    return torch.where(off.norm(dim=1, keepdim=True) > 0, off, torch.full_like(off, float(np.finfo(np.float32).eps)))
