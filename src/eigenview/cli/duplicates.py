@@ -36,11 +36,11 @@ def run(arguments: list[str]) -> None:
     output = Output(as_json=options.as_json)
     stored, _ = open_or_embed(options.place, options.source, options, output)
     pictures = None if options.source is None or options.place.is_dir() else open_pictures(options.source)
-    found = duplicates(stored, cosine=COSINE if options.cosine is None else options.cosine, source=pictures)
-    output.result(json.loads(found.to_json()))
+    copies = duplicates(stored, cosine=COSINE if options.cosine is None else options.cosine, source=pictures)
+    output.result(json.loads(copies.to_json()))
     if options.as_json:
         return
-    for line in found.lines():
+    for line in copies.lines():
         output.say(line)
-    if found.sets:
-        output.say(f"to look at: {duplicates_sheet(found, stored, options.out, source=pictures)}")
+    if copies.sets:
+        output.say(f"to look at: {duplicates_sheet(copies, stored, options.out, source=pictures)}")

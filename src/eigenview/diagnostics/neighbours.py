@@ -67,12 +67,12 @@ def hubness(embeddings: Embeddings, *, neighbours: int = 10, seed: int = 0) -> H
     order = torch.randperm(rows.n, generator=torch.Generator().manual_seed(seed))
     sets = min(SETS, rows.n // SET_ROWS)
     size = min(SET_ROWS, rows.n // sets)
-    found = []
-    for part in order[: sets * size].view(sets, size):
-        chosen = rows.take(part.sort().values)
-        found.append(_occurrence(Rows(chosen, size, rows.d, rows.dtype), neighbours))
-    skewness = mean_of_sets([pair[0] for pair in found], size)
-    antihubs = mean_of_sets([pair[1] for pair in found], size, within=(0, 1))
+    of_sets = []
+    for members in order[: sets * size].view(sets, size):
+        chosen = rows.take(members.sort().values)
+        of_sets.append(_occurrence(Rows(chosen, size, rows.d, rows.dtype), neighbours))
+    skewness = mean_of_sets([pair[0] for pair in of_sets], size)
+    antihubs = mean_of_sets([pair[1] for pair in of_sets], size, within=(0, 1))
     return Hubness(skewness, antihubs, neighbours, size)
 
 

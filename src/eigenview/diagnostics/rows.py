@@ -74,8 +74,8 @@ class Rows:
             return self.source.detach()[place].to(self.dtype)
         array = _mapped(self.source) if isinstance(self.source, Path) else self.source
         numbers = np.float64 if self.dtype == torch.float64 else np.float32
-        part = array[where.cpu().numpy()] if isinstance(where, Tensor) else array[where]
-        return torch.from_numpy(np.array(part, dtype=numbers, order="C"))  # a copy: a mapped file is read-only
+        stored = array[where.cpu().numpy()] if isinstance(where, Tensor) else array[where]
+        return torch.from_numpy(np.array(stored, dtype=numbers, order="C"))  # a copy: a mapped file is read-only
 
 
 class JoinedRows:

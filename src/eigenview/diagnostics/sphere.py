@@ -54,8 +54,8 @@ def uniformity_figure(embeddings: Embeddings, *, t: float = 2.0, anchors: int = 
     for start, block in rows.unit_blocks():
         here = torch.nonzero((chosen >= start) & (chosen < start + len(block))).flatten()
         own = (here.to(rows.device), (chosen[here] - start).to(rows.device))
-        part = reduce_rows(scaled, block, InnerProductKernel(), mask=Mask(excluded=own))
-        log_sums = torch.logaddexp(log_sums, part.cpu().double())
+        sums = reduce_rows(scaled, block, InnerProductKernel(), mask=Mask(excluded=own))
+        log_sums = torch.logaddexp(log_sums, sums.cpu().double())
     return log_mean_of_sample(log_sums - 2 * t - math.log(rows.n - 1), rows.n)
 
 

@@ -58,9 +58,9 @@ EXPLAINS = {
 
 def judge(figures: Figures, thresholds: Thresholds = THRESHOLDS) -> tuple[Finding, ...]:
     """What is wrong, the gravest first; empty when healthy. What merely follows from a graver finding is left out."""
-    found = [finding for rule in RULES if (finding := rule(figures, thresholds)) is not None]
-    explained = {name for finding in found for name in EXPLAINS.get(finding.name, ())}
-    return tuple(finding for finding in found if finding.name not in explained)
+    findings = [finding for rule in RULES if (finding := rule(figures, thresholds)) is not None]
+    explained = {name for finding in findings for name in EXPLAINS.get(finding.name, ())}
+    return tuple(finding for finding in findings if finding.name not in explained)
 
 
 def diverged(figures: Figures, limits: Thresholds) -> Finding | None:

@@ -49,7 +49,7 @@ def contact_sheet(
 
 
 def duplicates_sheet(
-    found: DuplicateSets,
+    duplicates: DuplicateSets,
     embeddings: Embeddings,
     out: str | Path | None = None,
     *,
@@ -65,7 +65,7 @@ def duplicates_sheet(
     place = _place(out, f"duplicates-{_plain_name(about.run if about is not None else embeddings.place.stem)}")
     pictures = Pictures(embeddings, source)
     blocks = []
-    for number, copies in enumerate(found.sets[:MOST_SETS], start=1):
+    for number, copies in enumerate(duplicates.sets[:MOST_SETS], start=1):
         shown = copies.members[:MOST_IN_SET]
         more = f", {len(shown)} shown" if len(shown) < len(copies.members) else ""
         tiles = tuple(
@@ -74,7 +74,7 @@ def duplicates_sheet(
         cosines = f"{copies.lowest:.4f}" + (f" to {copies.highest:.4f}" if len(copies.members) > 2 else "")
         heading = f"Set {number}: {len(copies.members)} images{more}, cosine {cosines}"
         blocks.append(Block(heading, None, tiles))
-    what = _counted(len(found.sets), "set") if found.sets else "No sets"
+    what = _counted(len(duplicates.sets), "set") if duplicates.sets else "No sets"
     title = f"{what} of copies, confirmed on their pixels{_origin(embeddings)}"
     return write_sheet(title, blocks, place, columns=columns)
 
@@ -83,7 +83,8 @@ def _answered(answer: Answer, pictures: Pictures) -> Block:
     own = pictures.of_row(answer.row) if answer.row is not None else picture_of_file(Path(answer.query))
     lead = Tile(own, ("query", *_lines(answer.query, answer.label)), is_marked=True)
     tiles = tuple(
-        Tile(pictures.of_row(one.row), (f"{one.cosine:.4f}", *_lines(one.path, one.label))) for one in answer.neighbours
+        Tile(pictures.of_row(near.row), (f"{near.cosine:.4f}", *_lines(near.path, near.label)))
+        for near in answer.neighbours
     )
     return Block("" if tiles else "no other image to compare with", lead, tiles)
 

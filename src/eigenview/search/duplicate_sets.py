@@ -88,8 +88,8 @@ class DuplicateSets:
         sets = f"{len(self.sets):,} {'set' if len(self.sets) == 1 else 'sets'} of copies"
         copies = f"{self.copies:,} {'is a copy' if self.copies == 1 else 'are copies'} of another"
         said = [f"{sets} among {self.images:,} images: {copies}, confirmed on the pixels"]
-        for found in self.sets[:SHOWN]:
-            paths = [member.path for member in found.members]
+        for shown in self.sets[:SHOWN]:
+            paths = [member.path for member in shown.members]
             more = f"  and {len(paths) - SHOWN_MEMBERS:,} more" if len(paths) > SHOWN_MEMBERS else ""
             said.append(f"  {'  =  '.join(paths[:SHOWN_MEMBERS])}{more}")
         doubts = (

@@ -79,8 +79,8 @@ def neighbours(
     else:
         given = [queries] if isinstance(queries, (int, str, Path)) else list(queries)
         asked = _asked(given, stored, run, view)
-    vectors = torch.stack([one.vector for one in asked])
-    wanted = min(len(stored), k + any(one.row is not None for one in asked))
+    vectors = torch.stack([query.vector for query in asked])
+    wanted = min(len(stored), k + any(query.row is not None for query in asked))
     near, recall = _search(stored, vectors, wanted, engine)
     return tuple(
         _answer(query, stored, rows, cosines, k, recall)
@@ -139,7 +139,7 @@ def _asked_vectors(vectors: Tensor, stored: Embeddings) -> list[_Asked]:
 def _asked(given: Sequence[Query], stored: Embeddings, run: AnyRun | None, view: CentreView | None) -> list[_Asked]:
     if not given:
         raise SettingError("no query was given: name a picture, or the index of an item")
-    found: dict[int, _Asked] = {}
+    known: dict[int, _Asked] = {}
     files: dict[int, str] = {}
     for place, query in enumerate(given):
         if isinstance(query, int):
@@ -149,14 +149,14 @@ def _asked(given: Sequence[Query], stored: Embeddings, run: AnyRun | None, view:
             if row is None and not os.path.isfile(query):
                 row = stored.row_of_name(printable(query))
         if row is not None:
-            found[place] = _Asked(stored.paths[row], stored.vectors[row], row)
+            known[place] = _Asked(stored.paths[row], stored.vectors[row], row)
         else:
             files[place] = os.path.abspath(str(query))
     if files:
         vectors = embed_files(list(files.values()), stored, run=run, view=view)
         for (place, file), vector in zip(files.items(), vectors, strict=True):
-            found[place] = _Asked(printable(file), vector, None)
-    return [found[place] for place in range(len(given))]
+            known[place] = _Asked(printable(file), vector, None)
+    return [known[place] for place in range(len(given))]
 
 
 def embed_files(

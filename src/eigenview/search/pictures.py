@@ -39,8 +39,8 @@ class Pictures:
         source = self._recorded
         if source is None or not 0 <= index < len(source):
             return None
-        found = source.image(index)
-        return found if _is_same(path, found.name) else None  # files may have come or gone meanwhile
+        image = source.image(index)
+        return image if _is_same(path, image.name) else None  # files may have come or gone meanwhile
 
     @cached_property
     def _recorded(self) -> Source | None:
@@ -49,10 +49,10 @@ class Pictures:
         if about is None or about.spec is None:
             return None
         try:
-            found = open_source(about.spec, network=False)
+            source = open_source(about.spec, network=False)
         except EigenviewError:
             return None
-        return found if isinstance(found, Source) else None
+        return source if isinstance(source, Source) else None
 
 
 def open_pictures(spec: str) -> Source:
