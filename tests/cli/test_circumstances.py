@@ -67,6 +67,15 @@ def test_ctrl_c_in_evaluate_says_what_it_leaves(shop: Path, trained: subprocess.
     assert said.endswith("eigenview: evaluate was stopped; the scores that were printed are kept in RUN/evaluation\n")
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have another OpenMP, which spins less")
+@pytest.mark.parametrize(("asked", "turns"), [({}, "0"), ({"GOMP_SPINCOUNT": "700"}, "700")])
+def test_threads_that_wait_for_each_other_sleep_unless_told_otherwise(shop: Path, asked: dict[str, str], turns: str):
+    command = [*COMMAND, "evaluate", "nowhere", "nothing", "--protocol", "none"]  # torch is there when it is refused
+    environment = {**ENVIRONMENT, "OMP_DISPLAY_ENV": "verbose", **asked}
+    answer = subprocess.run(command, cwd=shop, env=environment, capture_output=True, text=True, check=False)
+    assert f"GOMP_SPINCOUNT = '{turns}'" in answer.stderr  # said by OpenMP itself, as torch loads it
+
+
 def test_a_stop_that_no_verb_explains_is_explained(monkeypatch, capsys):
     def stopped(arguments: list[str]) -> None:
         raise KeyboardInterrupt
