@@ -14,6 +14,7 @@ from eigenview.evaluation import (
     Protocol,
     Subject,
     Task,
+    compare,
     compare_runs,
     comparison_table,
     evaluate_run,
@@ -120,6 +121,22 @@ def test_several_sets_carry_their_names_into_scores_and_rows(made_runs, tmp_path
     compared = compare_runs([tmp_path / "one", tmp_path / "two"])
     assert {"a: knn k=1, accuracy (pooled)", "b: knn k=1, accuracy (pooled)"} <= set(compared)
     assert len(compared) == 7  # k = 200 is too large for the smaller bank
+
+
+def test_a_run_that_was_trained_on_the_test_images_says_so(made_runs, tmp_path):
+    folder = made_runs.copy(tmp_path / "mine")  # trained on all digits
+    inside = open_task("digits")
+    pixels = np.random.default_rng(0).integers(0, 256, (80, 8, 8), dtype=np.uint8)
+    outside = Task(TRAIN, ArraySource(pixels, labels=np.arange(80) % 10), "noise")
+    scores = scores_of(folder, inside, outside, baselines=["raw pixels"], supervised=open_run(made_runs("supervised")))
+    seen = {(score.subject, score.data_name) for score in scores if score.was_seen}
+    assert seen == {("mine", "digits"), ("supervised", "digits")}
+    assert sum(score.was_seen for score in RunDirectory.existing(folder).scores()) == 8  # four of each kNN
+    mine, pixels = (
+        next(score for score in scores if (score.subject, score.data_name) == (subject, "digits"))
+        for subject in ("mine", "raw pixels")
+    )
+    assert compare(mine, pixels)[1].p_value is not None  # the images are the same, whoever saw them
 
 
 def test_a_fifth_of_every_class_is_kept_back_the_same_way_every_time():

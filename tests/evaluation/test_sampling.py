@@ -104,10 +104,22 @@ def test_an_evaluation_of_the_same_files_gives_the_sample_its_labels(made_runs, 
     assert after.thumbnails.files[0].read_bytes()
 
 
+def test_images_of_the_same_names_give_the_sample_no_labels(made_runs, tmp_path):
+    for folder, change in (("photos", 0), ("others", 1)):
+        for place, (image, label) in enumerate(zip(IMAGES, LABELS, strict=True)):
+            (tmp_path / folder / "abc"[label]).mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image ^ change).save(tmp_path / folder / "abc"[label] / f"{place}.png")
+    run = open_run(made_runs.copy(tmp_path / "run"))
+    sampled(run, FolderSource(tmp_path / "photos", channels=1))
+    others = FolderSource(tmp_path / "others", labelled=True, channels=1)
+    assert not label_stored_sample(run, [Task(others, others)])
+    assert run.directory.sample().labels is None
+
+
 def test_other_images_give_the_sample_no_labels(made_runs, tmp_path):
     run = open_run(made_runs.copy(tmp_path / "run"))
     sampled(run, ArraySource(IMAGES))
-    few = ArraySource(IMAGES[:10], labels=LABELS[:10])
+    few = ArraySource(IMAGES[:25], labels=LABELS[:25])
     assert not label_stored_sample(run, [Task(few, few)])
     unlabelled = ArraySource(IMAGES)  # as those of a depth task are
     assert not label_stored_sample(run, [Task(unlabelled, unlabelled)])

@@ -110,6 +110,8 @@ def test_evaluation_gives_the_same_scores(both):
     theirs = {(score["subject"], score["name"]): score["value"] for score in json.loads(told)}
     assert {(score.subject, score.name): score.value for score in scores} == theirs
     assert sorted(map(str, both.run.scores)) == sorted(map(str, scores))
+    seen = {score["subject"] for score in json.loads(told) if score["seen_in_training"]}
+    assert seen == {score.subject for score in scores if score.was_seen} == {"photos"}
     mine = [name for name in files_of(both.python / OUT) if name.startswith("evaluation/")]
     assert mine == [name for name in files_of(both.command / OUT) if name.startswith("evaluation/")]
     assert len(mine) == len(scores)

@@ -16,7 +16,7 @@ from eigenview.report.facts import duration, flat, time_figures
 from eigenview.report.run_files import read_run
 from eigenview.report.scores import headline, measures, points
 from eigenview.report.summary import summarise
-from eigenview.runs import RunDirectory
+from eigenview.runs import SEEN, RunDirectory
 from tests.report.example_run import write_run, write_scores
 
 
@@ -173,3 +173,14 @@ def test_the_top_prefers_a_score_whose_baselines_were_measured(tmp_path):
     said = summarise(read_run(run)).sentence
     assert "linear probe on beside" in said
     assert "no baseline" not in said
+
+
+def test_test_images_that_training_saw_are_named_once(tmp_path):
+    folder = write_run(tmp_path / "run", has_sample=False)
+    assert "Seen in training" not in read(write_report([folder]))
+    directory = RunDirectory(folder)
+    for score in directory.scores():
+        if score.subject == "run":
+            directory.save_score(replace(score, data={**score.data, "set": "my photos", SEEN: True}))
+    page = read(write_report([folder]))
+    assert page.count("Seen in training: the test images of my photos.") == 1

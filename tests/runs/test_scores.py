@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from eigenview.errors import DataError
-from eigenview.runs import Score, ScoreFolder
+from eigenview.runs import SEEN, Score, ScoreFolder
 
 SCORE = Score(
     "knn",
@@ -39,6 +39,7 @@ def test_one_measurement_has_one_file_whatever_the_data_is_called(tmp_path):
     assert folder.save(replace(SCORE, data={"test": "xyz"})) != first
     assert folder.save(replace(SCORE, protocol={"k": 6})) != first
     assert folder.save(replace(SCORE, subject="untrained")) != first
+    assert folder.save(replace(SCORE, data={"test": "abc", "set": "renamed", SEEN: True})) == first
     assert len(folder.load()) == 4
     assert {score.data_name for score in folder.load()} == {"renamed", "", "digits"}
 

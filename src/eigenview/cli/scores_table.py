@@ -45,6 +45,9 @@ def show_scores(scores: Sequence[Score], output: Output) -> None:
         first = next(score for score in cells if score is not None)
         lines.append([title(first, with_data=True), *map(cell, cells)])
     output.table(["with 95 % intervals", *subjects], lines)
+    seen = {score.data_name or "this data": 0 for score in scores if score.was_seen}
+    if seen:
+        output.say(f"the run was trained on test images of {', '.join(seen)}: on images it never saw it may do worse")
 
 
 def score_as_json(score: Score) -> dict[str, JSON]:
@@ -53,6 +56,7 @@ def score_as_json(score: Score) -> dict[str, JSON]:
         "name": score.name,
         "metric": score.metric,
         "data": score.data_name,
+        "seen_in_training": score.was_seen,
         "layer": str(score.protocol.get("layer", "")),
         "value": score.value,
         "interval": list(score.interval),

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
 from torch import Tensor
 
 from eigenview.batches import PROJECTION
+from eigenview.batches.sketch import share_within
 from eigenview.data import Source
 from eigenview.distributed import rank
 from eigenview.errors import SettingError
 from eigenview.evaluation.evaluating import PROTOCOLS, evaluate
 from eigenview.evaluation.folds import fold_scores
 from eigenview.evaluation.sampling import label_stored_sample
-from eigenview.evaluation.subjects import BASELINES, Measuring, Task, subjects_of
+from eigenview.evaluation.subjects import BASELINES, Measuring, Subject, Task, subjects_of
 from eigenview.nn import POOLED
-from eigenview.runs import Score, TrainedRun
+from eigenview.runs import SEEN, Score, TrainedRun
+
+CHANCE = 0.05  # share of the test images that training may have seen as copies, by accident
 
 
 def evaluate_run(
@@ -30,8 +34,9 @@ def evaluate_run(
 ) -> Iterator[Score]:
     """Scores of a run and its baselines on every task, kept in ``RUN/evaluation`` as soon as they are known.
 
-    ``supervised`` is a run trained on labels. The layer ``projection`` is the run's own, after its head: baselines
-    have none and are measured on the other layers that they have.
+    ``supervised`` is a run trained on labels. Scores of a run that saw the test images say so (``was_seen``). The layer
+    ``projection`` is the run's own, after its head: baselines have none and are measured on the other layers that they
+    have.
     """
     how = measuring or Measuring()
     if not tasks:
@@ -43,7 +48,8 @@ def evaluate_run(
     ):
         own = subject.layers_among(layers)
         for task in tasks if own else ():
-            yield from _kept(run, evaluate(subject, task, protocols=protocols, layers=own, measuring=how), how)
+            scores = evaluate(subject, task, protocols=protocols, layers=own, measuring=how)
+            yield from _kept(run, _noted(scores, subject, [run, supervised], task.test), how)
     if rank(how.group) == 0:
         label_stored_sample(run, tasks)
 
@@ -68,7 +74,17 @@ def evaluate_run_folds(
         own = subject.layers_among(layers)
         if own:
             scores = fold_scores(subject, source, folds, protocols=protocols, layers=own, name=name, measuring=how)
-            yield from _kept(run, scores, how)
+            yield from _kept(run, _noted(scores, subject, [run, supervised], source), how)
+
+
+def _noted(
+    scores: Iterable[Score], subject: Subject, runs: Sequence[TrainedRun | None], test: Source
+) -> Iterator[Score]:
+    """Scores that say so where the subject is one of ``runs`` that was trained on the test images."""
+    trained = next((run for run in runs if run is not None and run.encoder is subject.encoder), None)
+    is_seen = trained is not None and share_within(test, trained.directory.data.sketch) > CHANCE
+    for score in scores:
+        yield replace(score, data={**score.data, SEEN: True}) if is_seen else score
 
 
 def _kept(run: TrainedRun, scores: Iterable[Score], how: Measuring) -> Iterator[Score]:

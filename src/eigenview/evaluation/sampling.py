@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor
 
+from eigenview.batches.sketch import image_keys
 from eigenview.data import LazyImage, Source, subset
+from eigenview.data.source import NO_LABEL
 from eigenview.diagnostics import cluster_count
 from eigenview.errors import DataError
 from eigenview.evaluation.clustering import cluster
@@ -43,6 +45,7 @@ def save_sample(run: TrainedRun, source: Source, observation: Observation) -> Pa
         "source": str(source.describe()),
         "seed": observation.seed,
         "checkpoint": run.checkpoint,
+        "keys": list(image_keys(chosen)),
     }
     if observation.has_head:
         first, second = observation.views
@@ -54,32 +57,24 @@ def save_sample(run: TrainedRun, source: Source, observation: Observation) -> Pa
 
 
 def label_stored_sample(run: TrainedRun, tasks: Sequence[Task]) -> bool:
-    """Labels for the run's stored sample from labelled images of the same files, so that the map shows classes.
+    """Labels for the run's stored sample from a task that has the very same images, so that the map shows classes.
 
-    False where the sample has labels, or fewer than half of its images are among the tasks'.
+    False where the sample has labels, or no task has half of its images.
     """
     sample = run.directory.sample()
-    if sample is None or sample.labels is not None:
+    if sample is None or sample.labels is not None or not sample.keys:
         return False
-    known: dict[str, list[tuple[str, int]]] = {}
-    for source in (part for task in tasks for part in (task.train, task.test)):
-        for index, label in enumerate([] if source.labels is None else source.labels.tolist()):
-            path = source.path(index)
-            name = path.as_posix() if path is not None else source.image(index).name
-            known.setdefault(name.rpartition("/")[2], []).append((name, label))
-    labels = np.array([_label_of(name, known.get(name.rpartition("/")[2], [])) for name in sample.names])
-    if (labels >= 0).mean() < 0.5:
-        return False
-    label_sample(run.folder, labels, tasks[0].train.classes)
-    return True
-
-
-def _label_of(name: str, candidates: Sequence[tuple[str, int]]) -> int:
-    """The label of the item whose name is this one, though one of them may begin further up; −1 where not one is."""
-    same = {
-        label for other, label in candidates if f"/{other}".endswith(f"/{name}") or f"/{name}".endswith(f"/{other}")
-    }
-    return same.pop() if len(same) == 1 else -1
+    for task in tasks:
+        known: dict[str, int] = {}
+        for source in (task.train, task.test):
+            if source.labels is not None:
+                known |= zip(image_keys(source), source.labels.tolist(), strict=True)
+        known.pop("", None)
+        labels = np.array([known.get(key, NO_LABEL) for key in sample.keys])
+        if (labels != NO_LABEL).mean() >= 0.5:
+            label_sample(run.folder, labels, task.train.classes)
+            return True
+    return False
 
 
 def _clusters(features: Tensor, labels: NDArray[np.int64] | None, seed: int) -> Tensor:

@@ -135,6 +135,15 @@ def cards(run: RunFiles) -> Html:
     return element("div", *(_card(measure) for measure in headline(run)), class_="cards")
 
 
+def seen_note(run: RunFiles) -> Html | None:
+    """Which test images the run was trained on; None where it saw none of them."""
+    sets = {set_and_protocol(score)[0] or _unnamed(score): 0 for score in run.own_scores() if score.was_seen}
+    if not sets:
+        return None
+    said = f"Seen in training: the test images of {', '.join(sets)}. On images it never saw, the run may do worse."
+    return element("p", said, class_="note")
+
+
 def _card(measure: Measure) -> Html:
     own = measure.own
     rows = [_bar(own, "this run", "own"), *(_bar(score, score.subject, "base") for score in measure.baselines)]

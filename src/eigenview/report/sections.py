@@ -150,7 +150,7 @@ def _top(run: RunFiles) -> Section:
     wrong = (
         element("ul", *(element("li", problem) for problem in run.problems), class_="quiet") if run.problems else None
     )
-    inner = element("section", heading, _line(run), verdict, wrong, measured, more, id="top")
+    inner = element("section", heading, _line(run), verdict, wrong, measured, scores.seen_note(run), more, id="top")
     return Section("top", "Verdict", inner)
 
 

@@ -9,7 +9,7 @@ from eigenview.runs.facts import DataFacts, EnvironmentFacts, data_facts, enviro
 from eigenview.runs.lock import RunLock
 from eigenview.runs.metrics import Metrics, MetricsFile, number
 from eigenview.runs.sample import Packed, Sample, Sheets, label_sample, write_sample
-from eigenview.runs.scores import Score, ScoreFolder
+from eigenview.runs.scores import SEEN, Score, ScoreFolder
 from eigenview.runs.trained import OWN, TrainedRun, fresh_copy, open_run
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "LAST",
     "OWN",
     "PREVIOUS",
+    "SEEN",
     "UNREADABLE",
     "Checkpoint",
     "Checkpoints",

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
+from eigenview.batches.sketch import sketch
 from eigenview.data import Source, StreamSource
 from eigenview.views import CentreView, Recipe, centre_view, recipe_from_json, recipe_to_json
 from eigenview.views.settings import Shape
@@ -44,6 +45,7 @@ class DataFacts(Stored):
     image: ImageFacts
     recipe: dict[str, Any]  # recipe_to_json
     fingerprint: str | None = None  # of the source, to tell whether it changed
+    sketch: str = ""  # of its images, to tell whether others are among them
 
     @property
     def views(self) -> Recipe:
@@ -78,6 +80,7 @@ def data_facts(source: Source | StreamSource, recipe: Recipe, shape: Shape, fing
         image=ImageFacts(height=height, width=width, channels=channels),
         recipe=recipe_to_json(recipe),
         fingerprint=fingerprint,
+        sketch=sketch(source) if isinstance(source, Source) else "",
     )
 
 

@@ -51,6 +51,7 @@ class Sample:
     source: str
     seed: int
     checkpoint: str
+    keys: tuple[str, ...] = ()  # n of ``batches.sketch.image_keys``, or none in a sample of earlier versions
 
 
 @dataclass(frozen=True)
@@ -124,11 +125,16 @@ def _read(run: Path, place: Path) -> Sample | None:
             source=str(summary["source"]),
             seed=int(str(summary["seed"])),
             checkpoint=str(summary["checkpoint"]),
+            keys=_keys(summary.get("keys"), len(names)),
         )
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise DataError(
             f"the sample in {printable(place)} cannot be read: {error}; eigenview diagnose RUN writes it anew"
         ) from None
+
+
+def _keys(stored: JSON, count: int) -> tuple[str, ...]:
+    return tuple(map(str, stored)) if isinstance(stored, list) and len(stored) == count else ()
 
 
 def _array(file: Path) -> NDArray[np.generic] | None:

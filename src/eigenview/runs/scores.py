@@ -14,6 +14,8 @@ from eigenview.files import JSON, inside, read_object, write_json
 from eigenview.names import printable
 
 FORMAT = 1  # of a score's file
+SEEN = "seen in training"  # of a score's data: the test images were, without their labels unless the method needs them
+CALLED = ("set", SEEN)  # what a score's data says beside which images they are
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,17 @@ class Score:
 
     @property
     def data_hash(self) -> str:
-        return settings_identity({name: value for name, value in self.data.items() if name != "set"})
+        return settings_identity({name: value for name, value in self.data.items() if name not in CALLED})
 
     @property
     def data_name(self) -> str:
         """What the data set is called; empty where nobody said."""
         return str(self.data.get("set") or "")
+
+    @property
+    def was_seen(self) -> bool:
+        """Whether the subject was trained on the test images."""
+        return self.data.get(SEEN) is True
 
     def __str__(self) -> str:
         low, high = self.interval
