@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eigenview.recipes.recipe import Recipe, Result
+from eigenview.recipes.recipe import IMAGENET, Recipe, Result
 from eigenview.recipes.swav_imagenet import LARC, SHARED
 
 AS_SWAV = "the optimizer's settings are SwAV's, as the authors say"
@@ -22,9 +22,7 @@ def _recipe(method: str, title: str, results: tuple[Result, ...], *differs: str)
     return Recipe(
         name=f"{method}-imagenet",
         title=f"{title}, ImageNet, ResNet-50, 2×160 + 4×96, 400 epochs",
-        source="imagenet",
-        test="imagenet?split=val",
-        images=1_281_167,
+        **IMAGENET,
         protocol="probe-swav",
         settings={
             **SHARED,

@@ -5,7 +5,7 @@ eigenview recipes run cpu-cifar10-quick --source cifar10/train.parquet --out run
 
 from __future__ import annotations
 
-from eigenview.recipes.recipe import Recipe, Result
+from eigenview.recipes.recipe import CIFAR10, Recipe, Result
 
 HERE = "benchmarks/methods.py, the same settings; one run, seed 0; 95 % intervals over test images"
 
@@ -13,9 +13,7 @@ RECIPES = (
     Recipe(
         name="cpu-cifar10-quick",
         title="SimCLR, CIFAR-10, small encoder, three epochs: runs here",
-        source="cifar10",
-        test="cifar10?split=test",
-        images=50_000,
+        **CIFAR10,
         protocol="linear",
         settings={
             "method": "simclr",

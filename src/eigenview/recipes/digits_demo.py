@@ -7,9 +7,12 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from eigenview.recipes.recipe import Recipe, Result
 
-HERE = "one run, seed 0; 95 % intervals over 359 test images, over draws for few labels"
+_HERE = "one run, seed 0; 95 % intervals over 359 test images, over draws for few labels"
+_measured = partial(Result, source=_HERE, evidence="measured here")
 
 RECIPES = (
     Recipe(
@@ -29,19 +32,10 @@ RECIPES = (
             "epochs": 100,
         },
         results=(
-            Result(
-                "logistic, 5 labels a class",
-                "95.8 [95.1, 96.6]; raw pixels 85.1, untrained 84.5",
-                HERE,
-                "measured here",
-            ),
-            Result(
-                "1-NN, 5 labels a class", "94.0 [93.2, 94.8]; raw pixels 86.4, untrained 78.9", HERE, "measured here"
-            ),
-            Result(
-                "linear, all labels", "100.0 [100.0, 100.0]; raw pixels 96.9, untrained 98.6", HERE, "measured here"
-            ),
-            Result("1-NN, all labels", "99.7 [99.2, 100.0]; raw pixels 99.2, untrained 96.7", HERE, "measured here"),
+            _measured("logistic, 5 labels a class", "95.8 [95.1, 96.6]; raw pixels 85.1, untrained 84.5"),
+            _measured("1-NN, 5 labels a class", "94.0 [93.2, 94.8]; raw pixels 86.4, untrained 78.9"),
+            _measured("linear, all labels", "100.0 [100.0, 100.0]; raw pixels 96.9, untrained 98.6"),
+            _measured("1-NN, all labels", "99.7 [99.2, 100.0]; raw pixels 99.2, untrained 96.7"),
         ),
         cost="about a minute of training on two cores",
     ),

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eigenview.recipes.recipe import Recipe, Result
+from eigenview.recipes.recipe import CIFAR10, Recipe, by_epochs
 
 KERNELS: dict[str, dict[str, Any]] = {
     "gaussian": {"kernel": "gaussian"},
@@ -23,16 +23,10 @@ KERNELS: dict[str, dict[str, Any]] = {
     "concat-sum": {"kernel": "concat-sum", "form": "loss-sum", "weight": 0.5, "head_output": 256},
 }
 SETS: dict[str, dict[str, Any]] = {
-    "cifar10": {"title": "CIFAR-10", "test": "cifar10?split=test", "images": 50_000, "stem": "cifar"},
-    "cifar100": {"title": "CIFAR-100", "test": "cifar100?split=test", "images": 50_000, "stem": "cifar"},
-    "tiny-imagenet": {
-        "title": "Tiny-ImageNet",
-        "test": "tiny-imagenet?split=val",
-        "images": 100_000,
-        "stem": "imagenet",
-    },
+    "CIFAR-10": CIFAR10,
+    "CIFAR-100": {"source": "cifar100", "test": "cifar100?split=test", "images": 50_000},
+    "Tiny-ImageNet": {"source": "tiny-imagenet", "test": "tiny-imagenet?split=val", "images": 100_000},
 }
-PRESETS = {"tiny-imagenet": "kernel-infonce-tiny-imagenet"}  # the CIFARs share one
 PUBLISHED = {  # after 200 and 400 epochs
     "gaussian": {"cifar10": (88.13, 90.59), "cifar100": (62.67, 66.23), "tiny-imagenet": (34.03, 37.86)},
     "laplacian": {"cifar10": (89.31, 91.05), "cifar100": (63.17, 66.06), "tiny-imagenet": (35.92, 38.76)},
@@ -47,31 +41,28 @@ HELD_OUT = "the authors hold a tenth of the training images out (CIFAR 45,000, T
 SAME_CELLS = "the paper's cells for Tiny-ImageNet equal the Laplacian's: perhaps a slip of the table"
 
 
-def _recipe(kernel: str, data: str) -> Recipe:
-    about, (short, long) = SETS[data], PUBLISHED[kernel][data]
-    suspect = (SAME_CELLS,) if (kernel, data) == ("concat-sum", "tiny-imagenet") else ()
+def _recipe(kernel: str, title: str) -> Recipe:
+    data: str = SETS[title]["source"]
+    short, long = PUBLISHED[kernel][data]
+    is_cifar = data != "tiny-imagenet"
+    suspect = (SAME_CELLS,) if kernel == "concat-sum" and not is_cifar else ()
     return Recipe(
         name=f"kernel-infonce-{kernel}-{data}",
-        title=f"Kernel-InfoNCE, {kernel} kernel, {about['title']}, ResNet-50, 200 epochs",
-        source=data,
-        test=about["test"],
-        images=about["images"],
+        title=f"Kernel-InfoNCE, {kernel} kernel, {title}, ResNet-50, 200 epochs",
+        **SETS[title],
         protocol="probe-kernel-infonce",
         settings={
             "method": "kernel-infonce",
             "method_settings": {"temperature": 0.1, **KERNELS[kernel]},
-            "encoder": {"name": "resnet50", "stem": about["stem"]},
-            "views": {"preset": PRESETS.get(data, "kernel-infonce-cifar")},
+            "encoder": {"name": "resnet50", "stem": "cifar" if is_cifar else "imagenet"},
+            "views": {"preset": "kernel-infonce-cifar" if is_cifar else "kernel-infonce-tiny-imagenet"},
             "optimizer": {"name": "adam", "learning_rate": 1e-3, "weight_decay": 1e-6, "warmup_epochs": 10},
             "batch_size": 512,
             "epochs": 200,
         },
-        results=(
-            Result("linear probe, 200 epochs", f"{short:.2f}", "Tan et al.", "paper"),
-            Result("linear probe, 400 epochs", f"{long:.2f}", "Tan et al.", "paper"),
-        ),
+        results=by_epochs({200: f"{short:.2f}", 400: f"{long:.2f}"}, "Tan et al.", "paper"),
         differs=(UNPUBLISHED, HELD_OUT, *suspect),
     )
 
 
-RECIPES = tuple(_recipe(kernel, data) for data in SETS for kernel in KERNELS)
+RECIPES = tuple(_recipe(kernel, title) for title in SETS for kernel in KERNELS)

@@ -8,15 +8,13 @@ A queue of 65,536 keys, momentum 0.999, shuffled batch statistics per process. v
 
 from __future__ import annotations
 
-from eigenview.recipes.recipe import Recipe, Result
+from eigenview.recipes.recipe import IMAGENET, Recipe, by_epochs
 
 RECIPES = (
     Recipe(
         name="moco-v2-imagenet",
         title="MoCo v2, ImageNet, ResNet-50, 200 epochs",
-        source="imagenet",
-        test="imagenet?split=val",
-        images=1_281_167,
+        **IMAGENET,
         protocol="probe-moco",
         settings={
             "method": "moco",
@@ -27,10 +25,7 @@ RECIPES = (
             "batch_size": 256,
             "epochs": 200,
         },
-        results=(
-            Result("linear probe, 200 epochs", "67.5 ± 0.1", "facebookresearch/moco", "authors' code"),
-            Result("linear probe, 800 epochs", "71.1", "facebookresearch/moco", "authors' code"),
-        ),
+        results=by_epochs({200: "67.5 ± 0.1", 800: "71.1"}, "facebookresearch/moco", "authors' code"),
         differs=("the cosine moves with each step; the authors' with each epoch",),
     ),
 )

@@ -8,15 +8,13 @@ The authors' code squares the differences and its README recommends temperature 
 
 from __future__ import annotations
 
-from eigenview.recipes.recipe import Recipe, Result
+from eigenview.recipes.recipe import CIFAR10, Recipe, Result
 
 RECIPES = (
     Recipe(
         name="random-walk-cifar10",
         title="Random-walk Laplacian, CIFAR-10, ResNet-18, 100 epochs",
-        source="cifar10",
-        test="cifar10?split=test",
-        images=50_000,
+        **CIFAR10,
         protocol="probe-random-walk",
         settings={
             "method": "random-walk",

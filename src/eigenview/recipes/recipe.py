@@ -22,6 +22,11 @@ class Result:
     evidence: Evidence
 
 
+def by_epochs(values: Mapping[int, str], source: str, evidence: Evidence) -> tuple[Result, ...]:
+    """The linear probe after so many epochs each."""
+    return tuple(Result(f"linear probe, {epochs} epochs", value, source, evidence) for epochs, value in values.items())
+
+
 @dataclass(frozen=True)
 class Recipe:
     """``settings`` are a TrainConfig's, without ``source`` and ``out``.
@@ -65,6 +70,12 @@ class Recipe:
             f"eigenview recipes run {self.name} --out {run}",
             f"eigenview evaluate {run} '{self.source}' --test '{self.test}' --protocol knn {self.protocol}{layers}",
         )
+
+
+CIFAR10: dict[str, Any] = {"source": "cifar10", "test": "cifar10?split=test", "images": 50_000}
+IMAGENET: dict[str, Any] = {"source": "imagenet", "test": "imagenet?split=val", "images": 1_281_167}
+SIMCLR_LARS = {"name": "lars", "scaling": "linear", "weight_decay": 1e-4, "warmup_epochs": 10}
+SIMSIAM_SGD = {"name": "sgd", "learning_rate": 0.03, "scaling": "linear", "weight_decay": 5e-4, "exclude": []}
 
 
 def views_of_an_image(config: TrainConfig) -> int:

@@ -8,28 +8,20 @@ authors' command gives about 91 %.
 
 from __future__ import annotations
 
-from eigenview.recipes.recipe import Recipe, Result
+from eigenview.recipes.recipe import CIFAR10, SIMCLR_LARS, Recipe, Result
 
 RECIPES = (
     Recipe(
         name="simclr-cifar10",
         title="SimCLR, CIFAR-10, ResNet-18, 1,000 epochs",
-        source="cifar10",
-        test="cifar10?split=test",
-        images=50_000,
+        **CIFAR10,
         protocol="probe-simclr-cifar",
         settings={
             "method": "simclr",
             "method_settings": {"temperature": 0.5, "head": "simclr-v2"},
             "encoder": {"name": "resnet18", "stem": "cifar"},
             "views": {"preset": "simclr-cifar"},
-            "optimizer": {
-                "name": "lars",
-                "learning_rate": 1.0,
-                "scaling": "linear",
-                "weight_decay": 1e-4,
-                "warmup_epochs": 10,
-            },
+            "optimizer": {**SIMCLR_LARS, "learning_rate": 1.0},
             "batch_size": 512,
             "epochs": 1000,
         },

@@ -7,28 +7,20 @@ Batches of 4,096 images over all processes; batch statistics and negatives are s
 
 from __future__ import annotations
 
-from eigenview.recipes.recipe import Recipe, Result
+from eigenview.recipes.recipe import IMAGENET, SIMCLR_LARS, Recipe, Result
 
 RECIPES = (
     Recipe(
         name="simclr-imagenet",
         title="SimCLR, ImageNet, ResNet-50, 100 epochs",
-        source="imagenet",
-        test="imagenet?split=val",
-        images=1_281_167,
+        **IMAGENET,
         protocol="linear",
         settings={
             "method": "simclr",
             "method_settings": {"temperature": 0.1, "head": "simclr-v2"},
             "encoder": {"name": "resnet50", "stem": "imagenet"},
             "views": {"preset": "simclr-imagenet"},
-            "optimizer": {
-                "name": "lars",
-                "learning_rate": 0.3,
-                "scaling": "linear",
-                "weight_decay": 1e-4,
-                "warmup_epochs": 10,
-            },
+            "optimizer": {**SIMCLR_LARS, "learning_rate": 0.3},
             "batch_size": 4096,
             "epochs": 100,
             "precision": "bf16",

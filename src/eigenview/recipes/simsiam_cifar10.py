@@ -7,28 +7,20 @@ A projector of two layers; the predictor's learning rate stays constant while th
 
 from __future__ import annotations
 
-from eigenview.recipes.recipe import Recipe, Result
+from eigenview.recipes.recipe import CIFAR10, SIMSIAM_SGD, Recipe, Result
 
 RECIPES = (
     Recipe(
         name="simsiam-cifar10",
         title="SimSiam, CIFAR-10, ResNet-18, 800 epochs",
-        source="cifar10",
-        test="cifar10?split=test",
-        images=50_000,
+        **CIFAR10,
         protocol="probe-simsiam",
         settings={
             "method": "simsiam",
             "method_settings": {"head": "simsiam-cifar", "predictor_hidden": 512},
             "encoder": {"name": "resnet18", "stem": "cifar"},
             "views": {"preset": "simsiam-cifar"},
-            "optimizer": {
-                "name": "sgd",
-                "learning_rate": 0.03,
-                "scaling": "linear",
-                "weight_decay": 5e-4,
-                "exclude": [],
-            },
+            "optimizer": SIMSIAM_SGD,
             "batch_size": 512,
             "epochs": 800,
         },

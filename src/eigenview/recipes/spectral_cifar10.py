@@ -7,36 +7,23 @@ The published probe (``moco``: SGD at 30) is on the encoder's features, before t
 
 from __future__ import annotations
 
-from eigenview.recipes.recipe import Recipe, Result
+from eigenview.recipes.recipe import CIFAR10, SIMSIAM_SGD, Recipe, by_epochs
 
 RECIPES = (
     Recipe(
         name="spectral-cifar10",
         title="Spectral contrastive loss, CIFAR-10, ResNet-18, 800 epochs",
-        source="cifar10",
-        test="cifar10?split=test",
-        images=50_000,
+        **CIFAR10,
         protocol="probe-moco",
         settings={
             "method": "spectral",
             "method_settings": {"mu": 1.0},
             "encoder": {"name": "resnet18", "stem": "cifar"},
             "views": {"preset": "spectral-cifar"},
-            "optimizer": {
-                "name": "sgd",
-                "learning_rate": 0.03,
-                "scaling": "linear",
-                "weight_decay": 5e-4,
-                "warmup_epochs": 10,
-                "exclude": [],
-            },
+            "optimizer": {**SIMSIAM_SGD, "warmup_epochs": 10},
             "batch_size": 512,
             "epochs": 800,
         },
-        results=(
-            Result("linear probe, 200 epochs", "88.66", "HaoChen et al.", "recalled"),
-            Result("linear probe, 400 epochs", "90.17", "HaoChen et al.", "recalled"),
-            Result("linear probe, 800 epochs", "92.07", "HaoChen et al.", "recalled"),
-        ),
+        results=by_epochs({200: "88.66", 400: "90.17", 800: "92.07"}, "HaoChen et al.", "recalled"),
     ),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from eigenview.recipes.recipe import Recipe, Result
+from eigenview.recipes.recipe import IMAGENET, Recipe, by_epochs
 
 LARC: dict[str, Any] = {"name": "larc", "weight_decay": 1e-6, "trust": 0.001, "final": 0.001, "exclude": []}
 SHARED: dict[str, Any] = {
@@ -22,16 +22,14 @@ SHARED: dict[str, Any] = {
 METHOD: dict[str, Any] = {"prototypes": 3000, "epsilon": 0.05, "temperature": 0.1}
 
 
-def _recipe(name: str, title: str, settings: dict[str, Any], results: tuple[Result, ...]) -> Recipe:
+def _recipe(name: str, title: str, settings: dict[str, Any], published: dict[int, str]) -> Recipe:
     return Recipe(
         name=name,
         title=title,
-        source="imagenet",
-        test="imagenet?split=val",
-        images=1_281_167,
+        **IMAGENET,
         protocol="probe-swav",
         settings={"method": "swav", **SHARED, **settings},
-        results=results,
+        results=by_epochs(published, "facebookresearch/swav", "authors' code"),
         differs=("batch statistics are those of all processes; the authors' of groups of eight",),
     )
 
@@ -46,10 +44,7 @@ RECIPES = (
             "batch_size": 4096,
             "epochs": 100,
         },
-        tuple(
-            Result(f"linear probe, {epochs} epochs", value, "facebookresearch/swav", "authors' code")
-            for epochs, value in ((100, "72.1"), (200, "73.9"), (400, "74.6"), (800, "75.3"))
-        ),
+        {100: "72.1", 200: "73.9", 400: "74.6", 800: "75.3"},
     ),
     _recipe(
         "swav-imagenet-256",
@@ -60,9 +55,6 @@ RECIPES = (
             "batch_size": 256,
             "epochs": 200,
         },
-        tuple(
-            Result(f"linear probe, {epochs} epochs", value, "facebookresearch/swav", "authors' code")
-            for epochs, value in ((200, "72.7"), (400, "74.3"))
-        ),
+        {200: "72.7", 400: "74.3"},
     ),
 )
