@@ -12,7 +12,7 @@ from eigenview.errors import SettingError, ShapeError
 from eigenview.lab import LabSettings
 from eigenview.lab.alignment_plane import WIDTH, run, weighted
 from eigenview.lab.circle import angle_density, angles, plane_density, put_on_circle
-from eigenview.lab.small_encoders import digits
+from eigenview.lab.images import digits
 from eigenview.losses import alignment, uniformity, uniformity_floor
 
 TURN = torch.linspace(-math.pi, math.pi, 721, dtype=torch.float64)

@@ -11,7 +11,7 @@ import torch
 from eigenview.lab import LabSettings
 from eigenview.lab.augmentation_graph import DIMENSIONS, judged, learn, run
 from eigenview.lab.finite_views import digit_views
-from eigenview.lab.small_encoders import cifar10
+from eigenview.lab.images import cifar10
 from eigenview.lab.smoothed_views import compare, features_of, nearest_stranger, sample_views, smoothed_graph
 from eigenview.lab.smoothed_views import squared_distances as all_distances
 

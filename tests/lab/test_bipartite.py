@@ -21,8 +21,8 @@ from eigenview.lab.bipartite import (
     co_clusters,
     learned,
     synthetic_pairs,
-    two_walks,
 )
+from eigenview.lab.planted import row_normalised
 from eigenview.losses import clip_loss
 
 
@@ -69,7 +69,7 @@ def test_both_directions_together_are_a_trace_and_two_log_partitions():
     image, text = sides(6, 6)
     weights, temperature = graph(6, 6), 0.4
     whole = 2 * 6 * clip_on_graph(image, text, weights, kernel=GaussianKernel(temperature))
-    trace = laplacian_trace(torch.cat([image, text]), two_walks(weights)) / temperature
+    trace = laplacian_trace(torch.cat([image, text]), row_normalised(bipartite_graph(weights))) / temperature
     logits = -torch.cdist(image, text).square() / (2 * temperature)
     partitions = logits.logsumexp(dim=0).sum() + logits.logsumexp(dim=1).sum()
     torch.testing.assert_close(whole, trace + partitions, rtol=1e-12, atol=0)

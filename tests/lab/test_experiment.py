@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 
 from eigenview.errors import DataError, SettingError
 from eigenview.lab import EXPERIMENTS, Experiment, LabSettings, Outcome, experiment, run_experiment
-from eigenview.lab.experiment import finite
 from eigenview.lab.figures import COLOURS, panels
 from eigenview.names import Table
 
@@ -77,10 +75,6 @@ def test_the_example_lists_and_runs(tmp_path):
 
 def test_colours_differ():
     assert len(set(COLOURS)) == len(COLOURS)
-
-
-def test_json_has_none_for_what_is_not_finite():
-    assert [finite(value) for value in (1.5, math.inf, math.nan)] == [1.5, None, None]
 
 
 def test_an_unknown_experiment_is_refused_with_the_names_there_are(tmp_path):

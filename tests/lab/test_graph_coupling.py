@@ -18,8 +18,9 @@ from eigenview.lab.graph_coupling import (
     trace_term,
 )
 from eigenview.lab.planted import planted_graph, row_normalised
-from eigenview.lab.random_graphs import closed_form, enumerated
+from eigenview.lab.random_graphs import closed_form
 from eigenview.lab.shifted_digits import SHIFTS, shifted_digits
+from tests.lab.every_graph import enumerated
 
 QUICK = LabSettings(is_quick=True)
 

@@ -8,17 +8,10 @@ from torch import nn
 
 from eigenview.errors import SettingError
 from eigenview.lab import LabSettings
-from eigenview.lab.projection_head import SHIFTS, layers_of, run, shifted, trained
-from eigenview.lab.small_encoders import (
-    accuracies,
-    build_branch,
-    cifar10,
-    digits,
-    encoded,
-    fit,
-    fixed_views,
-    random_pairs,
-)
+from eigenview.lab.finite_views import SHIFTS, shifted
+from eigenview.lab.images import cifar10, digits
+from eigenview.lab.projection_head import layers_of, run, trained
+from eigenview.lab.small_encoders import accuracies, build_branch, encoded, fit
 from eigenview.losses import info_nce
 
 
@@ -26,7 +19,7 @@ from eigenview.losses import info_nce
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_a_shift_moves_pixels_and_repeats_the_border_by_loops(shift, step):
     views = torch.arange(2 * 36, dtype=torch.float32).view(2, 1, 6, 6)
-    found = shifted(views, *shift, step=step)
+    found = shifted(views, *shift, step=step, mode="replicate")
     for row in range(6):
         for column in range(6):
             source = min(max(row - step * shift[0], 0), 5), min(max(column - step * shift[1], 0), 5)
@@ -36,7 +29,7 @@ def test_a_shift_moves_pixels_and_repeats_the_border_by_loops(shift, step):
 def test_layers_run_from_the_features_to_the_embeddings():
     images = digits()
     branch = build_branch(images, output=8).eval()
-    layers, views = layers_of(branch), fixed_views(images)[1][:5]
+    layers, views = layers_of(branch), images.fixed_views()[1][:5]
     assert list(layers) == ["features", "head layer 1", "projection"]
     torch.testing.assert_close(layers["features"](views), branch.encoder(views))
     torch.testing.assert_close(layers["projection"](views), branch(views))
@@ -46,16 +39,16 @@ def test_layers_run_from_the_features_to_the_embeddings():
 
 def test_the_same_seed_trains_the_same_encoder():
     images = digits()
-    first, second = (encoded(trained(images, "mlp", steps=5, seed=3), fixed_views(images)[1]) for _ in range(2))
+    first, second = (encoded(trained(images, "mlp", steps=5, seed=3), images.fixed_views()[1]) for _ in range(2))
     assert torch.equal(first, second)
-    other = encoded(trained(images, "mlp", steps=5, seed=4), fixed_views(images)[1])
+    other = encoded(trained(images, "mlp", steps=5, seed=4), images.fixed_views()[1])
     assert not torch.allclose(first, other)
 
 
 def test_pairs_are_a_pure_function_of_the_step():
     images = digits()
-    for versions in (None, 4):
-        draw = random_pairs(images, batch=16, seed=1, versions=versions)
+    for versions in (0, 4):
+        draw = images.random_pairs(batch=16, seed=1, versions=versions)
         early, late = draw(0), draw(7)
         again = draw(0)
         assert torch.equal(early.first, again.first)
@@ -70,7 +63,7 @@ def test_fitting_lowers_the_loss_and_leaves_global_randomness_alone():
     expected = torch.rand(3)
     torch.manual_seed(5)
     branch = build_branch(images, output=16)
-    draw = random_pairs(images, versions=8)
+    draw = images.random_pairs(versions=8)
     losses = fit(branch, draw, lambda x, y, labels: info_nce(x, y, temperature=0.5), steps=30)
     assert sum(losses[-5:]) < sum(losses[:5]) - 1
     assert torch.equal(torch.rand(3), expected)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from eigenview.graph import spherical_kmeans
 
 Interval = dict[str, float]  # mean, low, high
 
+ANYWHERE = (-math.inf, math.inf)
 STARTS = 10  # of k-means; the best is kept
 
 
@@ -36,6 +37,11 @@ def leading_directions(embeddings: Tensor, count: int) -> Tensor:
     return torch.narrow(left, 1, 0, count)
 
 
+def angle_to(embeddings: Tensor, vectors: Tensor) -> float:
+    """The widest angle between ``vectors`` (n, k) and as many leading directions of ``embeddings``, in degrees."""
+    return float(principal_angles(leading_directions(embeddings, vectors.shape[1]), vectors).max().rad2deg())
+
+
 def clusters_of(embeddings: Tensor, clusters: int, *, seed: int = 0) -> Tensor:
     """(n,) the best of ten starts of spherical k-means."""
     runs = [spherical_kmeans(embeddings, clusters, iterations=50, seed=seed + start) for start in range(STARTS)]
@@ -47,13 +53,13 @@ def rand_index(first: Tensor, second: Tensor) -> float:
     return adjusted_rand_index(contingency(first, second))
 
 
-def written(interval: Interval, digits: int, *, sign: str = "") -> str:
+def written(interval: Interval, digits: int = 3, *, sign: str = "") -> str:
     """mean [low, high]; ``sign="+"`` writes that of positive numbers too."""
     mean, low, high = (f"{interval[key]:{sign}.{digits}f}" for key in ("mean", "low", "high"))
     return f"{mean} [{low}, {high}]"
 
 
-def interval(values: Sequence[float], *, within: tuple[float, float] = (-math.inf, math.inf)) -> Interval:
+def interval(values: Sequence[float], *, within: tuple[float, float] = ANYWHERE) -> Interval:
     """The mean over seeds (or other independent repeats, at least two) with Student's 95% interval.
 
     ``within`` cuts the interval to the values that the figure can have.
@@ -62,3 +68,8 @@ def interval(values: Sequence[float], *, within: tuple[float, float] = (-math.in
         raise SettingError(f"an interval needs at least two repeats; got {len(values)}")
     mean = mean_of_sample(torch.tensor(list(values), dtype=torch.float64), population=1 << 62)
     return {"mean": mean.value, "low": max(mean.low, within[0]), "high": min(mean.high, within[1])}
+
+
+def intervals(samples: Sequence[Mapping[str, float]], within: Mapping[str, tuple[float, float]]) -> dict[str, Interval]:
+    """The interval of each figure that ``within`` names, over samples that each have them all."""
+    return {key: interval([sample[key] for sample in samples], within=ends) for key, ends in within.items()}

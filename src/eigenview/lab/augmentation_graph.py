@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from eigenview.lab.agreement import clusters_of, interval, rand_index
+from eigenview.lab.agreement import Interval, clusters_of, interval, rand_index, written
 from eigenview.lab.augmentation_figures import draw_bandwidths, draw_digits
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.finite_views import FiniteViews, digit_views
+from eigenview.lab.images import LEFT_OUT, cifar10
 from eigenview.lab.similarity import captured, linear_cka, shared_neighbours
-from eigenview.lab.small_encoders import Objective, cifar10, encoded, fit
+from eigenview.lab.small_encoders import Objective, encoded, fit
 from eigenview.lab.smoothed_views import (
     BANDWIDTHS,
     compare,
@@ -94,11 +96,11 @@ def judged(values: Tensor, views: FiniteViews, graph: ViewGraph, spectrum: Graph
     )
 
 
-def coarseness(settings: LabSettings) -> list[dict[str, object]]:
+def coarseness(settings: LabSettings) -> list[dict[str, Any]]:
     """How the graph hangs together, and what its clusters are, from views as they are to very coarse ones."""
-    rows: list[dict[str, object]] = []
+    rows = []
     for side, levels in COARSENESS[5:] if settings.is_quick else COARSENESS:
-        views = digit_views(side=side, levels=levels, items=300 if settings.is_quick else 1797)
+        views = digit_views(side=side, levels=levels, items=_items(settings))
         graph = views.graph()
         spectrum, component = graph.spectrum(min(EIGENVALUES, len(views.patterns))), graph.components()
         rows.append(
@@ -116,14 +118,14 @@ def coarseness(settings: LabSettings) -> list[dict[str, object]]:
     return rows
 
 
-def planted_classes(settings: LabSettings) -> dict[str, object]:
+def planted_classes(settings: LabSettings) -> dict[str, Any]:
     """Graphs of some classes only: does the eigengap count them, and does spectral clustering tell them apart?"""
     generator = np.random.default_rng(settings.seed)
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     for classes in (2, 3) if settings.is_quick else (2, 3, 4, 5):
         for _ in range(2 if settings.is_quick else 6):
             chosen = sorted(generator.choice(CLASSES, classes, replace=False).tolist())
-            views = digit_views(side=MAIN[0], levels=MAIN[1], classes=chosen, items=300 if settings.is_quick else 1797)
+            views = digit_views(side=MAIN[0], levels=MAIN[1], classes=chosen, items=_items(settings))
             spectrum = views.graph().spectrum(12)
             rows.append(
                 {
@@ -133,37 +135,31 @@ def planted_classes(settings: LabSettings) -> dict[str, object]:
                     "rand_index": rand_index(spectrum.image_clusters(classes), views.labels),
                 }
             )
-    counted = [len(_list(row["classes"])) == row["counted"] for row in rows]
-    agreed = [float(str(row["rand_index"])) for row in rows]
-    gaps = [float(str(row["gap"])) for row in rows]
+    agreed, gaps = ([row[key] for row in rows] for key in ("rand_index", "gap"))
     return {
         "graphs": rows,
-        "counted_right": sum(counted) / len(rows),
+        "counted_right": sum(len(row["classes"]) == row["counted"] for row in rows) / len(rows),
         "rand_index": interval(agreed),
         "gap_against_rand_index": float(spearmanr(gaps, agreed).statistic),
     }
 
 
-def _list(value: object) -> list[object]:
-    assert isinstance(value, list)
-    return value
+def _items(settings: LabSettings) -> int:
+    return 300 if settings.is_quick else 1797
 
 
-def digits_part(settings: LabSettings) -> dict[str, object]:
+def digits_part(settings: LabSettings) -> dict[str, Any]:
     """The exact graph at its main coarseness, and encoders of its patterns, several seeds each."""
-    views = digit_views(side=MAIN[0], levels=MAIN[1], items=300 if settings.is_quick else 1797)
+    views = digit_views(side=MAIN[0], levels=MAIN[1], items=_items(settings))
     graph = views.graph()
     spectrum = graph.spectrum(EIGENVALUES)
     clusters = spectrum.image_clusters(CLASSES)
     steps, seeds = (60, 2) if settings.is_quick else (1000, 3)
-    encoders: dict[str, object] = {}
+    encoders = {}
     for name in ("pixels", "untrained", "InfoNCE", "spectral", "free"):
         count = 1 if name in ("pixels", "free") else seeds
-        learned = [
-            judged(learn(views, graph, name, steps=steps, seed=settings.seed + seed), views, graph, spectrum, clusters)
-            for seed in range(count)
-        ]
-        encoders[name] = _over_seeds(learned)
+        learned = [learn(views, graph, name, steps=steps, seed=settings.seed + seed) for seed in range(count)]
+        encoders[name] = _over_seeds([judged(values, views, graph, spectrum, clusters) for values in learned])
     gamma = 1 - spectrum.eigenvalues[:DIMENSIONS]
     return {
         "coarseness": coarseness(settings),
@@ -175,20 +171,18 @@ def digits_part(settings: LabSettings) -> dict[str, object]:
     }
 
 
-def _over_seeds(runs: Sequence[Learned]) -> dict[str, object]:
+def _over_seeds(runs: Sequence[Learned]) -> dict[str, Any]:
     shares = torch.tensor([run.captured for run in runs], dtype=torch.float64)
-    means: dict[str, object] = {
-        name: _mean([getattr(run, name) for run in runs])
-        for name in ("cka", "neighbours", "rand_index", "rand_index_with_graph", "loss")
-    }
+    names = ("cka", "neighbours", "rand_index", "rand_index_with_graph", "loss")
+    means = {name: _mean([getattr(run, name) for run in runs]) for name in names}
     return {**means, "captured": shares.mean(dim=0).tolist(), "captured_mean": _mean(shares.mean(dim=1).tolist())}
 
 
-def _mean(values: list[float]) -> dict[str, float]:
-    return interval(values) if len(values) > 1 else {"mean": values[0], "low": values[0], "high": values[0]}
+def _mean(values: list[float]) -> Interval:
+    return interval(values) if len(values) > 1 else dict.fromkeys(("mean", "low", "high"), values[0])
 
 
-def cifar_part(settings: LabSettings) -> dict[str, object] | None:
+def cifar_part(settings: LabSettings) -> dict[str, Any] | None:
     """The smoothed graph of sampled views at every bandwidth, against an encoder trained on such views."""
     images = None if settings.is_quick else cifar10(settings.data, train=8_000, test=100, seed=settings.seed)
     if images is None:
@@ -216,71 +210,51 @@ def cifar_part(settings: LabSettings) -> dict[str, object] | None:
 
 def run(settings: LabSettings) -> Outcome:
     """The exact graph of the digits, and, where there is data, the smoothed one of CIFAR-10."""
-    exact = digits_part(settings)
+    exact, smoothed = digits_part(settings), cifar_part(settings)
     data, figures, lines = {"digits": exact}, {"": draw_digits(exact)}, _digit_lines(exact)
-    smoothed = cifar_part(settings)
     if smoothed is None:
-        lines.append("CIFAR-10 was left out: no data folder with cifar10 in it was given, or the run was quick.")
-    else:
-        data["CIFAR-10"], figures["cifar-10"] = smoothed, draw_bandwidths(smoothed)
-        lines += _cifar_lines(smoothed)
-    return Outcome(data, figures, lines)
+        return Outcome(data, figures, [*lines, LEFT_OUT])
+    data["CIFAR-10"], figures["cifar-10"] = smoothed, draw_bandwidths(smoothed)
+    return Outcome(data, figures, lines + _cifar_lines(smoothed))
 
 
-def _digit_lines(exact: dict[str, object]) -> list[str]:
-    lines = [
-        f"digits seen as {row['side']} × {row['side']} squares of {row['levels']} levels: {row['patterns']} distinct "
-        f"views, {row['components']} components, the largest with {row['largest_component']:.0%} of the images; "
-        f"ARI of ten spectral clusters with the classes {row['rand_index']:.2f}."
-        for row in _rows(exact["coarseness"])
-    ]
-    encoders = exact["encoders"]
-    assert isinstance(encoders, dict)
-    for name, encoder in encoders.items():
-        lines.append(
+def _digit_lines(exact: dict[str, Any]) -> list[str]:
+    planted = exact["planted"]
+    return [
+        *(
+            f"digits seen as {row['side']} × {row['side']} squares of {row['levels']} levels: {row['patterns']} "
+            f"distinct views, {row['components']} components, the largest with {row['largest_component']:.0%} of the "
+            f"images; ARI of ten spectral clusters with the classes {row['rand_index']:.2f}."
+            for row in exact["coarseness"]
+        ),
+        *(
             f"digits, {name}: CKA with the spectral embedding {_said(encoder['cka'])}, eigenfunctions explained "
             f"{_said(encoder['captured_mean'])}, neighbours shared {_said(encoder['neighbours'])}, ARI with the "
             f"classes {_said(encoder['rand_index'])}, spectral loss {_said(encoder['loss'])} "
             f"(floor {exact['loss_floor']:.3f})."
-        )
-    planted = exact["planted"]
-    assert isinstance(planted, dict)
-    return [
-        *lines,
+            for name, encoder in exact["encoders"].items()
+        ),
         f"digits of some classes: ARI of as many spectral clusters {_said(planted['rand_index'])}; the largest gap "
         f"after the first counts the classes in {planted['counted_right']:.0%} of {len(planted['graphs'])} graphs; the "
         f"gap after the true number and the ARI have a rank correlation of {planted['gap_against_rand_index']:.2f}.",
     ]
 
 
-def _cifar_lines(smoothed: dict[str, object]) -> list[str]:
-    rows = _rows(smoothed["bandwidths"])
-    encoders = smoothed["encoders"]
-    assert isinstance(encoders, dict)
+def _cifar_lines(smoothed: dict[str, Any]) -> list[str]:
     lines = [
         f"CIFAR-10, {name}: 10-NN {encoder['accuracy']:.3f}, ARI {encoder['rand_index']:.3f}."
-        for name, encoder in encoders.items()
+        for name, encoder in smoothed["encoders"].items()
     ]
-    for row in rows:
-        agreement = row["agreement"]
-        assert isinstance(agreement, dict)
-        said = "; ".join(
-            f"{name} {encoder['cka']:.2f}, {encoder['captured']:.2f}" for name, encoder in agreement.items()
-        )
+    for row in smoothed["bandwidths"]:
+        said = [f"{name} {encoder['cka']:.2f}, {encoder['captured']:.2f}" for name, encoder in row["agreement"].items()]
         lines.append(
             f"CIFAR-10, σ = {row['bandwidth']} nearest strangers: {row['components']} components, "
             f"{row['clusters_by_gap']} clusters by the gap, 10-NN of the spectral embedding {row['accuracy']:.3f}, ARI "
-            f"{row['rand_index']:.3f}; CKA and eigenfunctions explained: {said}."
+            f"{row['rand_index']:.3f}; CKA and eigenfunctions explained: {'; '.join(said)}."
         )
     return lines
 
 
-def _rows(value: object) -> list[dict[str, object]]:
-    assert isinstance(value, list)
-    return value
-
-
-def _said(interval: dict[str, float]) -> str:
-    if interval["low"] == interval["high"]:
-        return f"{interval['mean']:.3f}"
-    return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
+def _said(interval: Interval) -> str:
+    """Without ends where there is but one value."""
+    return written(interval) if interval["low"] < interval["high"] else f"{interval['mean']:.3f}"

@@ -12,7 +12,7 @@ captions that they share, so more captions an image (as LaCLIP's rewrites give) 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -21,19 +21,12 @@ from torch.nn.functional import normalize
 from eigenview.errors import SettingError
 from eigenview.graph import Coupling, Kernel, from_graph
 from eigenview.graph.kernels import CosineKernel
-from eigenview.graph.laplacian import spectral_clustering, spectral_embedding
-from eigenview.lab.agreement import (
-    Interval,
-    clusters_of,
-    interval,
-    leading_directions,
-    principal_angles,
-    rand_index,
-    written,
-)
+from eigenview.graph.laplacian import spectral_clustering
+from eigenview.lab.agreement import Interval, angle_to, clusters_of, intervals, leading_directions, rand_index, written
+from eigenview.lab.descent import descended, free_embeddings
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, MARKERS, panels
-from eigenview.lab.planted import minimised
+from eigenview.lab.figures import COLOURS, MARKERS, panels, reach
+from eigenview.lab.planted import eigenvectors
 from eigenview.lab.similarity import linear_cka
 from eigenview.losses import clip_loss
 
@@ -96,12 +89,6 @@ def bipartite_graph(weights: Tensor) -> Tensor:
     return torch.cat([top, torch.cat([weights.T, weights.new_zeros(texts, texts)], dim=1)])
 
 
-def two_walks(weights: Tensor) -> Tensor:
-    """A = [[0, P_IT], [P_TI, 0]]: each image steps to one of its texts, each text to one of its images."""
-    graph = bipartite_graph(weights)
-    return graph / graph.sum(dim=1, keepdim=True)
-
-
 def clip_on_graph(image: Tensor, text: Tensor, weights: Tensor, *, kernel: Kernel | None = None) -> Tensor:
     """CLIP over all pairs of the graph at once: ½·(mean over images + mean over texts) of the cross-entropy.
 
@@ -114,14 +101,12 @@ def clip_on_graph(image: Tensor, text: Tensor, weights: Tensor, *, kernel: Kerne
 
 def learned(pairs: Pairs, *, steps: int, seed: int) -> Tensor:
     """Free embeddings [image; text] on the sphere that minimise CLIP over the whole graph."""
-    images, texts = pairs.weights.shape
-    generator = torch.Generator().manual_seed(seed)
-    start = torch.randn(images + texts, WIDTH, generator=generator, dtype=torch.float64)
+    images, nodes = len(pairs.weights), len(pairs.concepts)
 
     def objective(rows: Tensor) -> Tensor:
         return clip_on_graph(rows[:images], rows[images:], pairs.weights)
 
-    return normalize(minimised(objective, normalize(start, dim=1), steps=steps), dim=1)
+    return free_embeddings(objective, nodes, WIDTH, steps=steps, seed=seed)
 
 
 def learned_from_batches(pairs: Pairs, *, steps: int, seed: int, batch: int = 64) -> Tensor:
@@ -129,15 +114,12 @@ def learned_from_batches(pairs: Pairs, *, steps: int, seed: int, batch: int = 64
     images, texts = pairs.weights.shape
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(images + texts, WIDTH, generator=generator, dtype=torch.float64).requires_grad_()
-    optimizer = torch.optim.Adam([rows], lr=0.05)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    for _ in range(steps):
+
+    def loss_at(_: int) -> Tensor:
         drawn = torch.multinomial(pairs.weights.flatten(), batch, replacement=True, generator=generator)
-        loss = clip_loss(rows[drawn // texts], rows[images + drawn % texts], temperature=TEMPERATURE)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        schedule.step()
+        return clip_loss(rows[drawn // texts], rows[images + drawn % texts], temperature=TEMPERATURE)
+
+    list(descended([rows], loss_at, steps=steps, learning_rate=0.05))
     return normalize(rows.detach(), dim=1)
 
 
@@ -164,16 +146,20 @@ def run(settings: LabSettings) -> Outcome:
 
 
 def measured(captions: int, mixing: float, seeds: range, *, steps: int) -> Point:
-    values_of: dict[str, list[float]] = {key: [] for key in RANGES}
+    samples = []
     for seed in seeds:
         pairs = synthetic_pairs(captions=captions, mixing=mixing, seed=seed)
         rows = learned(pairs, steps=steps, seed=seed)
         own, spectral = clusters_of(rows, CONCEPTS, seed=seed), co_clusters(pairs, seed=seed)
-        values_of["with_spectral"].append(rand_index(own, spectral))
-        values_of["with_concepts"].append(rand_index(own, pairs.concepts))
-        values_of["spectral"].append(rand_index(spectral, pairs.concepts))
-        values_of["cka"].append(linear_cka(rows, eigenvectors(pairs)))
-    return Point(captions, mixing, **{key: interval(values, within=RANGES[key]) for key, values in values_of.items()})
+        samples.append(
+            {
+                "with_spectral": rand_index(own, spectral),
+                "with_concepts": rand_index(own, pairs.concepts),
+                "spectral": rand_index(spectral, pairs.concepts),
+                "cka": linear_cka(rows, bottom_vectors(pairs)),
+            }
+        )
+    return Point(captions, mixing, **intervals(samples, RANGES))
 
 
 def co_clusters(pairs: Pairs, *, seed: int) -> Tensor:
@@ -181,22 +167,20 @@ def co_clusters(pairs: Pairs, *, seed: int) -> Tensor:
     return spectral_clustering(bipartite_graph(pairs.weights), CONCEPTS, seed=seed)
 
 
-def eigenvectors(pairs: Pairs) -> Tensor:
+def bottom_vectors(pairs: Pairs) -> Tensor:
     """The bottom K − 1 eigenvectors, but the constant, of the Laplacian inside CLIP."""
-    walk = two_walks(pairs.weights)
-    return spectral_embedding((walk + walk.T) / 2, CONCEPTS - 1, normalization="unnormalized")
+    return eigenvectors(bipartite_graph(pairs.weights), CONCEPTS - 1)
 
 
 def from_batches(seeds: range, *, steps: int) -> dict[str, Interval]:
     """CLIP on drawn batches, six captions an image, a tenth of them wrong: ARI and the angle to the eigenvectors."""
-    rand, angles = [], []
+    samples = []
     for seed in seeds:
         pairs = synthetic_pairs(captions=6, mixing=0.1, seed=seed)
         rows = learned_from_batches(pairs, steps=steps, seed=seed)
-        rand.append(rand_index(clusters_of(rows, CONCEPTS, seed=seed), co_clusters(pairs, seed=seed)))
-        widest = principal_angles(leading_directions(rows, CONCEPTS - 1), eigenvectors(pairs)).max()
-        angles.append(float(widest.rad2deg()))
-    return {"with_spectral": interval(rand, within=(-1, 1)), "angle_degrees": interval(angles, within=(0, 90))}
+        agreed = rand_index(clusters_of(rows, CONCEPTS, seed=seed), co_clusters(pairs, seed=seed))
+        samples.append({"with_spectral": agreed, "angle_degrees": angle_to(rows, bottom_vectors(pairs))})
+    return intervals(samples, {"with_spectral": (-1, 1), "angle_degrees": (0, 90)})
 
 
 def _lines(rising: list[Point], noisy: list[Point], batches: dict[str, Interval]) -> list[str]:
@@ -227,14 +211,10 @@ def _figure(rising: list[Point], noisy: list[Point]) -> Figure:
         (axes[1], noisy, [point.mixing for point in noisy], "share of wrong captions (six an image)"),
     )
     for axis, points, x, label in panels_of:
-        for key, colour, marker in zip(names, COLOURS, MARKERS, strict=False):
+        for (key, name), colour, marker in zip(names.items(), COLOURS, MARKERS, strict=False):
             values: list[Interval] = [getattr(point, key) for point in points]
-            mean = [value["mean"] for value in values]
-            reach = [
-                [value["mean"] - value["low"] for value in values],
-                [value["high"] - value["mean"] for value in values],
-            ]
-            axis.errorbar(x, mean, yerr=reach, marker=marker, color=colour, capsize=3, elinewidth=1, label=names[key])
+            style: dict[str, Any] = {"yerr": reach(values), "marker": marker, "capsize": 3, "elinewidth": 1}
+            axis.errorbar(x, [value["mean"] for value in values], color=colour, label=name, **style)
         axis.set(xlabel=label, ylabel="agreement", ylim=(-0.05, 1.05))
     axes[0].set_title("Shared captions make the clusters")
     axes[1].set_title("Wrong captions undo them")
@@ -246,7 +226,7 @@ def _embedding_figure(pairs: Pairs, rows: Tensor) -> Figure:
     """Two leading directions of CLIP beside two eigenvectors; images as dots, texts as crosses."""
     figure, axes = panels(1, 2, width=4.8, height=4.4)
     images = len(pairs.image_concepts)
-    vectors = eigenvectors(pairs)
+    vectors = bottom_vectors(pairs)
     turned = turned_to(leading_directions(rows, CONCEPTS - 1), vectors)
     plots = ((axes[0], vectors, "Bottom eigenvectors"), (axes[1], turned, "CLIP's leading directions, turned to them"))
     for axis, points, title in plots:

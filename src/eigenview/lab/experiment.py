@@ -7,7 +7,6 @@ listing experiments costs nothing; to add one, write the module and add its entr
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -169,8 +168,3 @@ def _as_json(experiment: Experiment, settings: LabSettings, outcome: Outcome) ->
         "data": outcome.data,
     }
     return json.dumps(page, indent=1, allow_nan=False, ensure_ascii=False) + "\n"
-
-
-def finite(value: float) -> float | None:
-    """The number for JSON, which knows no infinity: None where it is not finite."""
-    return float(value) if math.isfinite(value) else None

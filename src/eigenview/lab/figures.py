@@ -10,13 +10,15 @@ import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from eigenview.errors import SettingError
+from eigenview.extras import extra_module
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from eigenview.lab.agreement import Interval
 
 COLOURS = (  # Okabe & Ito 2008, yellow left out: too pale for lines on white
     "#0072B2",  # blue
@@ -70,6 +72,25 @@ def panels(rows: int = 1, columns: int = 1, *, width: float = 5.0, height: float
     return figure, list(axes.ravel())
 
 
+def reach(intervals: Sequence[Interval]) -> list[list[float]]:
+    """What matplotlib takes for error bars: how far the intervals reach below their means, and above."""
+    return [
+        [value["mean"] - value["low"] for value in intervals],
+        [value["high"] - value["mean"] for value in intervals],
+    ]
+
+
+def means(axes: Axes, x: Sequence[float], intervals: Sequence[Interval], colour: str, **style: Any) -> None:
+    """A line through the means of intervals."""
+    axes.plot(x, [value["mean"] for value in intervals], color=colour, **style)
+
+
+def curve(axes: Axes, x: Sequence[float], intervals: Sequence[Interval], colour: str, **style: Any) -> None:
+    """The same, in a pale band of the intervals."""
+    means(axes, x, intervals, colour, **style)
+    band(axes, x, [value["low"] for value in intervals], [value["high"] for value in intervals], colour)
+
+
 def band(axes: Axes, x: Sequence[float], low: Sequence[float], high: Sequence[float], colour: str) -> None:
     """A pale band between ``low`` and ``high``: an interval around a line."""
     axes.fill_between(x, low, high, color=colour, alpha=0.2, linewidth=0)
@@ -83,10 +104,4 @@ def png(figure: Figure) -> bytes:
 
 
 def _matplotlib() -> ModuleType:
-    try:
-        import matplotlib
-    except ImportError as error:
-        raise SettingError(
-            "the laboratory's figures need matplotlib, which is not installed: pip install 'eigenview[lab]'"
-        ) from error
-    return matplotlib
+    return extra_module("matplotlib", extra="lab", purpose="a figure of the laboratory")

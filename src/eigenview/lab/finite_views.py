@@ -17,9 +17,9 @@ from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import adaptive_avg_pool2d, affine_grid, grid_sample, pad
 
-from eigenview.data import BatchSource, open_source
-from eigenview.errors import DataError, SettingError
-from eigenview.lab.small_encoders import Pair
+from eigenview.data import open_source
+from eigenview.errors import SettingError
+from eigenview.lab.images import Pair, labelled
 from eigenview.lab.view_graph import ViewGraph
 
 TURN = 12.0  # degrees
@@ -69,19 +69,17 @@ def digit_views(*, side: int, levels: int, classes: Sequence[int] = range(10), i
     """The first ``items`` digits of these classes, seen as ``side`` × ``side`` squares of ``levels`` levels."""
     if side < 1 or levels < 2:
         raise SettingError(f"coarse views need side >= 1 and levels >= 2; got {side} and {levels}")
-    source = open_source("digits")
-    if not isinstance(source, BatchSource) or source.labels is None:
-        raise DataError("the digits must come decoded and with labels")
-    chosen = np.flatnonzero(np.isin(source.labels, list(classes)))[:items]
-    images = source.batch(chosen).double() / 255
-    views = torch.stack([_shifted(_turned(images, degrees), *by) for degrees in (-TURN, 0.0, TURN) for by in SHIFTS], 1)
+    images, labels = labelled("digits", open_source("digits"))
+    chosen = torch.isin(labels, torch.tensor(list(classes))).nonzero()[:items, 0]
+    images = images[chosen].double() / 255
+    views = torch.stack([shifted(_turned(images, degrees), *by) for degrees in (-TURN, 0.0, TURN) for by in SHIFTS], 1)
     squares = adaptive_avg_pool2d(views.flatten(0, 1), side).flatten(1)
     level = (squares > DARK).double() if levels == 2 else (squares * levels).floor().clamp(0, levels - 1)
     patterns, place = np.unique(level.numpy().astype(np.int8), axis=0, return_inverse=True)
     return FiniteViews(
         torch.from_numpy(patterns).float() / (levels - 1),
         torch.from_numpy(place.reshape(len(images), VIEWS).astype(np.int64)),
-        torch.from_numpy(np.array(source.labels)[chosen]),
+        labels[chosen],
     )
 
 
@@ -93,6 +91,10 @@ def _turned(images: Tensor, degrees: float) -> Tensor:
     return grid_sample(images, affine_grid(turn, list(images.shape), align_corners=False), align_corners=False)
 
 
-def _shifted(images: Tensor, down: int, right: int) -> Tensor:
+def shifted(images: Tensor, down: int, right: int, *, step: int = 1, mode: str = "constant") -> Tensor:
+    """Images (n, c, h, w) moved by ``step`` times (``down``, ``right``) pixels; black comes in, or what ``pad`` calls
+    ``mode``: "replicate" repeats the border."""
     height, width = images.shape[2:]
-    return pad(images, (1, 1, 1, 1))[:, :, 1 - down : 1 - down + height, 1 - right : 1 - right + width]
+    wide = pad(images, (step,) * 4, mode=mode)
+    top, left = step * (1 - down), step * (1 - right)
+    return wide[:, :, top : top + height, left : left + width]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -16,14 +17,18 @@ from torch.nn.functional import normalize
 
 from eigenview.graph import Coupling, GaussianKernel, from_graph
 from eigenview.graph.laplacian import laplacian_trace
-from eigenview.lab import graph_coupling_figures as figures
 from eigenview.lab.agreement import Interval, interval, written
+from eigenview.lab.descent import minimised
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.planted import minimised, planted_graph, row_normalised
+from eigenview.lab.figures import COLOURS, MARKERS, band, panels
+from eigenview.lab.planted import planted_graph, row_normalised
 from eigenview.lab.priors import Reached, side_by_side
 from eigenview.lab.random_graphs import FieldSample, field_sample, sampled_by_rejection
 from eigenview.lab.sampled_info_nce import BatchSize, Copies, Population, balanced, measured
 from eigenview.lab.shifted_digits import shifted_digits, train_encoder
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 TEMPERATURE = 0.5
 COPIES: tuple[Copies, ...] = ("apart", "count")
@@ -86,15 +91,15 @@ def run(settings: LabSettings) -> Outcome:
         "field": {**asdict(field), "cross_entropy": exact, "cross_entropy_sampled": sampled},
         "priors": [asdict(reached) for reached in priors],
     }
-    images = {
-        "": figures.convergence_figure(convergence),
-        "training": figures.training_figure(training),
-        "field": figures.field_figure(field),
-        "priors": figures.priors_figure(priors),
+    figures = {
+        "": _convergence_figure(convergence),
+        "training": _training_figure(training),
+        "field": _field_figure(field),
+        "priors": _priors_figure(priors),
     }
     lines = [_convergence_line(curve) for curve in convergence]
     lines += [_training_line(training), _field_line(field, exact, sampled), *map(_prior_line, priors)]
-    return Outcome(data, images, lines)
+    return Outcome(data, figures, lines)
 
 
 def convergence_of(settings: LabSettings, *, is_trained: bool) -> Convergence:
@@ -124,21 +129,19 @@ def along_training(settings: LabSettings) -> Training:
     digits, batch = shifted_digits(items), min(128, items)
     pairs = digits.pairs
     nodes = len(pairs)
-    training = Training(nodes, batch, temperature, [], [], [], [], [])
+    rows: list[tuple[float, ...]] = []
 
     def watch(_: int, encoder: nn.Module, loss: float) -> None:
         with torch.no_grad():
-            rows = normalize(encoder(digits.views).double(), dim=1)
-            whole = float(cross_entropy_of_graphs(rows, pairs, temperature))
-            trace, partition = float(trace_term(rows, pairs, temperature)), float(partition_term(rows, temperature))
-        training.whole.append(whole / nodes)
-        training.trace.append(trace / nodes)
-        training.partition.append(partition / nodes)
-        training.difference.append(abs(whole - trace - partition) / whole)
-        training.sampled.append(loss + math.log((nodes - 1) / (2 * batch - 1)))
+            views = normalize(encoder(digits.views).double(), dim=1)
+            whole = float(cross_entropy_of_graphs(views, pairs, temperature))
+            trace, partition = float(trace_term(views, pairs, temperature)), float(partition_term(views, temperature))
+        difference = abs(whole - trace - partition) / whole
+        sampled = loss + math.log((nodes - 1) / (2 * batch - 1))
+        rows.append((whole / nodes, trace / nodes, partition / nodes, difference, sampled))
 
     train_encoder(digits, temperature=temperature, steps=steps, batch=batch, seed=settings.seed, watch=watch)
-    return training
+    return Training(nodes, batch, temperature, *map(list, zip(*rows, strict=True)))
 
 
 def sampled_field(settings: LabSettings) -> tuple[FieldSample, float, Interval]:
@@ -190,3 +193,81 @@ def _prior_line(reached: Reached) -> str:
         f"{reached.start:.3f}); rows of Q sum to {reached.lowest_row_sum:.3f} to {reached.highest_row_sum:.3f}, all of "
         f"it to {reached.total:.3f}; ARI with the blocks {reached.rand_index:.2f}."
     )
+
+
+def _convergence_figure(curves: list[Convergence]) -> Figure:
+    """InfoNCE by batch size, and how fast what is left goes."""
+    figure, axes = panels(1, 3, width=4.7, height=4.2)
+    for axis, curve in zip(axes, curves, strict=False):
+        both = {"copies of oneself left out": curve.of("apart"), "copies counted": curve.of("count")}
+        for (name, sizes), colour, marker in zip(both.items(), COLOURS, MARKERS, strict=False):
+            x, mean = [size.batch for size in sizes], [size.value["mean"] for size in sizes]
+            axis.plot(x, mean, marker=marker, color=colour, label=f"InfoNCE, {name}")
+            low, high = ([size.value["mean"] + sign * size.spread for size in sizes] for sign in (-1, 1))
+            band(axis, x, low, high, colour)
+        axis.axhline(curve.limits[0], color=COLOURS[0], linewidth=1, linestyle="--", label="H/n")
+        axis.axhline(curve.limits[1], color=COLOURS[1], linewidth=1, linestyle=":", label="H/n with oneself")
+        axis.set(xscale="log", xlabel="pairs in a batch", ylabel="InfoNCE + log((n−1)/(2B−1))")
+        axis.set_title(f"{curve.embeddings.capitalize()} embeddings")
+        bottom, top = axis.get_ylim()
+        axis.set_ylim(bottom, top + 0.5 * (top - bottom))
+        axis.legend(loc="upper right")
+    right = axes[2]
+    for curve, colour, marker in zip(curves, COLOURS[2:], MARKERS[2:], strict=False):
+        sizes, name = curve.of("apart"), curve.embeddings
+        x, bias = [size.batch for size in sizes], [abs(size.bias["mean"]) for size in sizes]
+        beyond = [size.bias["high"] - size.bias["mean"] for size in sizes]
+        right.errorbar(x, bias, yerr=beyond, fmt=marker, color=colour, label=f"|bias|, {name}")
+        right.plot(x, [abs(size.foretold) for size in sizes], color=colour, label=f"|c|/(2B−1), {name}")
+        right.plot(x, [size.spread for size in sizes], ":", color=colour, label=f"spread, {name}")
+    right.set(xscale="log", yscale="log", xlabel="pairs in a batch", ylabel="distance from H/n")
+    right.set_title("The bias falls as 1/B, the spread as 1/√B")
+    right.set_ylim(top=60 * right.get_ylim()[1])  # room for the legend
+    right.legend(loc="upper right", ncols=2)
+    return figure
+
+
+def _training_figure(training: Training) -> Figure:
+    figure, (left, right) = panels(1, 2)
+    steps = range(len(training.whole))
+    left.plot(steps, training.sampled, color=COLOURS[7], linewidth=0.8, label="InfoNCE of the step's batch")
+    left.plot(steps, training.whole, color=COLOURS[6], label="H/n, all views")
+    left.plot(steps, training.partition, color=COLOURS[1], label="log-partition (pushes apart)")
+    left.plot(steps, training.trace, color=COLOURS[0], label="tr(ZᵀLZ)/τ (pulls together)")
+    left.set(xlabel="step", ylabel="per object", title="H is the sum of its two terms", ylim=(0, None))
+    figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=4)
+    right.semilogy(steps, [max(value, 1e-18) for value in training.difference], ".", color=COLOURS[2], markersize=3)
+    right.set(xlabel="step", ylabel="relative difference (0 drawn at 1e-18)", ylim=(1e-18, 1e-12))
+    right.set_title("to rounding, at every step")
+    return figure
+
+
+def _field_figure(field: FieldSample) -> Figure:
+    figure, (left, right) = panels(1, 2)
+    left.loglog(field.expected, field.sampled, "o", color=COLOURS[0], markersize=4)
+    ends = [min(field.expected), max(field.expected)]
+    left.plot(ends, ends, color="black", linewidth=0.8)
+    left.set(xlabel="closed form ∏ P", ylabel=f"share of {field.accepted:,} sampled graphs")
+    left.set_title(f"All {len(field.expected)} graphs of out-degree one")
+    right.loglog(field.samples, field.total_variation, "o-", color=COLOURS[0], label="sampled by rejection")
+    right.loglog(field.samples, field.noise_alone, "--", color=COLOURS[6], label="sampling noise alone")
+    right.set(xlabel="sampled graphs", ylabel="total variation to ∏ P", title=f"χ² test: p = {field.p_value:.2f}")
+    right.legend()
+    return figure
+
+
+def _priors_figure(priors: list[Reached]) -> Figure:
+    """Above the targets, below what the embeddings reach; one colour scale a column."""
+    figure, axes = panels(2, 3, width=3.6, height=3.7)
+    for column, reached in enumerate(priors):
+        highest = max(max(map(max, matrix)) for matrix in (reached.target, reached.reached))
+        for row, (name, matrix) in enumerate((("target E[W_X]", reached.target), ("reached E[W_Z]", reached.reached))):
+            axis = axes[row * 3 + column]
+            image = axis.imshow(matrix, vmin=0, vmax=highest, interpolation="nearest")
+            axis.grid(visible=False)
+            axis.set_title(f"{reached.prior}: {name}")
+            blocks = range(0, len(matrix), len(matrix) // 3)
+            axis.set(xticks=blocks, yticks=blocks, xlabel="node" if row else "", ylabel="" if column else "node")
+        label = "probability of the edge"
+        figure.colorbar(image, ax=[axes[column], axes[3 + column]], location="bottom", shrink=0.8, label=label)
+    return figure

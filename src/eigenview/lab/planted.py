@@ -1,15 +1,15 @@
-"""Graphs with clusters put there on purpose, and embeddings that are free: a row of numbers a node, no encoder."""
+"""Graphs with clusters put there on purpose, and the eigenvectors that should find them."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from eigenview.errors import SettingError
+from eigenview.graph.laplacian import spectral_embedding
 
 
 @dataclass(frozen=True)
@@ -58,18 +58,7 @@ def row_normalised(weights: Tensor) -> Tensor:
     return others / others.sum(dim=1, keepdim=True)
 
 
-def minimised(objective: Callable[[Tensor], Tensor], start: Tensor, *, steps: int = 100) -> Tensor:
-    """Free embeddings that minimise ``objective``, by L-BFGS from ``start`` (n, d) in float64."""
-    rows = start.detach().double().clone().requires_grad_()
-    optimizer = torch.optim.LBFGS(
-        [rows], max_iter=steps, history_size=20, tolerance_grad=1e-9, tolerance_change=0, line_search_fn="strong_wolfe"
-    )
-
-    def closure() -> Tensor:
-        optimizer.zero_grad()
-        loss = objective(rows)
-        loss.backward()  # type: ignore[no-untyped-call]
-        return loss
-
-    optimizer.step(closure)  # type: ignore[no-untyped-call]
-    return rows.detach()
+def eigenvectors(weights: Tensor, count: int) -> Tensor:
+    """(n, count) the bottom eigenvectors, but the constant one, of the Laplacian of (P + Pᵀ)/2: of L inside H."""
+    walk = row_normalised(weights)
+    return spectral_embedding((walk + walk.T) / 2, count, normalization="unnormalized")

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
 
 from eigenview.graph import (
     CauchyKernel,
@@ -28,19 +27,12 @@ from eigenview.graph import (
     concatenated,
     from_graph,
 )
-from eigenview.graph.laplacian import laplacian, spectral_clustering, spectral_embedding
-from eigenview.lab.agreement import (
-    Interval,
-    clusters_of,
-    interval,
-    leading_directions,
-    principal_angles,
-    rand_index,
-    written,
-)
+from eigenview.graph.laplacian import spectral_clustering
+from eigenview.lab.agreement import Interval, angle_to, clusters_of, intervals, principal_angles, rand_index, written
+from eigenview.lab.descent import free_embeddings
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, MARKERS, band, panels
-from eigenview.lab.planted import PlantedGraph, detectable_mixing, minimised, planted_graph, row_normalised
+from eigenview.lab.figures import COLOURS, MARKERS, curve, means, panels
+from eigenview.lab.planted import PlantedGraph, detectable_mixing, eigenvectors, planted_graph
 from eigenview.lab.similarity import linear_cka
 
 if TYPE_CHECKING:
@@ -81,33 +73,10 @@ class Descent:
     angle: list[float]  # radians
 
 
-def target_laplacian(weights: Tensor) -> Tensor:
-    """L of (P + Pᵀ)/2, P the row-normalised graph: the Laplacian inside H."""
-    return laplacian(symmetric_walk(weights), normalization="unnormalized")
-
-
-def symmetric_walk(weights: Tensor) -> Tensor:
-    walk = row_normalised(weights)
-    return (walk + walk.T) / 2
-
-
-def uniform_laplacian(nodes: int) -> Tensor:
-    """U: of the complete graph with weights 1/(n−1)."""
-    complete = torch.full((nodes, nodes), 1 / (nodes - 1), dtype=torch.float64).fill_diagonal_(0)
-    return laplacian(complete, normalization="unnormalized")
-
-
-def eigenvectors(weights: Tensor, count: int) -> Tensor:
-    """(n, count) the bottom eigenvectors of L but the constant one."""
-    return spectral_embedding(symmetric_walk(weights), count, normalization="unnormalized")
-
-
 def learned(graph: PlantedGraph, kernel: Kernel, *, steps: int, seed: int) -> Tensor:
     """Free embeddings (n, 8) on the sphere that minimise H with ``kernel``, from a random start."""
-    generator = torch.Generator().manual_seed(seed)
-    start = torch.randn(len(graph.weights), WIDTH, generator=generator, dtype=torch.float64)
     coupling, target = Coupling(kernel), from_graph(graph.weights)
-    return normalize(minimised(lambda rows: coupling(rows, target=target), normalize(start, dim=1), steps=steps), dim=1)
+    return free_embeddings(lambda z: coupling(z, target=target), len(graph.weights), WIDTH, steps=steps, seed=seed)
 
 
 def run(settings: LabSettings) -> Outcome:
@@ -116,20 +85,13 @@ def run(settings: LabSettings) -> Outcome:
     else:
         mixings, seeds, steps, names = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6], 5, 80, list(KERNELS)
     first = 1000 * settings.seed
-    samples: dict[tuple[str, float], dict[str, list[float]]] = {}
+    rows: list[Agreement] = []
     for mixing in mixings:
-        for seed in range(first, first + seeds):
-            graph = planted_graph(blocks=BLOCKS, size=SIZE, degree=DEGREE, mixing=mixing, seed=seed)
-            for name, values in _compare(graph, names, steps, seed).items():
-                place = samples.setdefault((name, mixing), {measure: [] for measure in MEASURES})
-                for measure, value in values.items():
-                    place[measure].append(value)
-    rows = [
-        Agreement(name, mixing, **{key: interval(values, within=MEASURES[key]) for key, values in measures.items()})
-        for (name, mixing), measures in samples.items()
-    ]
-    graph = planted_graph(blocks=BLOCKS, size=SIZE, degree=DEGREE, mixing=0.1, seed=first)
-    descent = descend(graph, steps=250 if settings.is_quick else 700, seed=first)
+        samples = [_compare(_graph(mixing, seed), names, steps, seed) for seed in range(first, first + seeds)]
+        rows += [
+            Agreement(name, mixing, **intervals([each[name] for each in samples], MEASURES)) for name in samples[0]
+        ]
+    descent = descend(_graph(0.1, first), steps=250 if settings.is_quick else 700, seed=first)
     threshold = detectable_mixing(blocks=BLOCKS, degree=DEGREE)
     data = {
         "nodes": BLOCKS * SIZE,
@@ -142,6 +104,10 @@ def run(settings: LabSettings) -> Outcome:
     }
     figures = {"": _figure(rows, threshold), "descent": _descent_figure(descent)}
     return Outcome(data, figures, _lines(rows, descent, mixings))
+
+
+def _graph(mixing: float, seed: int) -> PlantedGraph:
+    return planted_graph(blocks=BLOCKS, size=SIZE, degree=DEGREE, mixing=mixing, seed=seed)
 
 
 def _compare(graph: PlantedGraph, names: list[str], steps: int, seed: int) -> dict[str, dict[str, float]]:
@@ -157,16 +123,11 @@ def _compare(graph: PlantedGraph, names: list[str], steps: int, seed: int) -> di
         agreements[name] = {
             "with_spectral": rand_index(own, clusters),
             "with_blocks": rand_index(own, graph.labels),
-            "angle": float(principal_angles(leading_directions(rows, BLOCKS - 1), vectors).max().rad2deg()),
+            "angle": angle_to(rows, vectors),
             "cka": linear_cka(rows, vectors),
         }
-    agreements["spectral clustering"] = {
-        "with_spectral": 1.0,
-        "with_blocks": rand_index(clusters, graph.labels),
-        "angle": 0.0,
-        "cka": 1.0,
-    }
-    return agreements
+    itself = {"with_spectral": 1.0, "with_blocks": rand_index(clusters, graph.labels), "angle": 0.0, "cka": 1.0}
+    return {**agreements, "spectral clustering": itself}
 
 
 def descend(graph: PlantedGraph, *, steps: int, seed: int, start: float = 1e-9, temperature: float = 0.5) -> Descent:
@@ -175,17 +136,16 @@ def descend(graph: PlantedGraph, *, steps: int, seed: int, start: float = 1e-9, 
     rows = start * torch.randn(len(graph.weights), BLOCKS - 1, generator=generator, dtype=torch.float64)
     vectors = eigenvectors(graph.weights, BLOCKS - 1)
     coupling = Coupling(GaussianKernel(temperature), normalize=False, reduction="sum")
-    target, descent = from_graph(graph.weights), Descent([], [], [])
+    target, seen = from_graph(graph.weights), []
     for step in range(steps + 1):
         if step % 5 == 0:
             centred = rows - rows.mean(dim=0)
-            descent.step.append(step)
-            descent.size.append(float(centred.square().sum(dim=1).mean().sqrt()))
-            descent.angle.append(float(principal_angles(centred, vectors).max()))
+            size = float(centred.square().sum(dim=1).mean().sqrt())
+            seen.append((step, size, float(principal_angles(centred, vectors).max())))
         rows = rows.requires_grad_()
         (gradient,) = torch.autograd.grad(coupling(rows, target=target), rows)
         rows = (rows - 0.1 * temperature * gradient).detach()
-    return descent
+    return Descent(*map(list, zip(*seen, strict=True)))
 
 
 def _lines(rows: list[Agreement], descent: Descent, mixings: list[float]) -> list[str]:
@@ -226,9 +186,8 @@ def _figure(rows: list[Agreement], threshold: float) -> Figure:
             mine = [row for row in rows if row.kernel == name]
             x, values = [row.mixing for row in mine], [getattr(row, measure) for row in mine]
             colour, marker, line = styles[name]
-            axis.plot(x, [v["mean"] for v in values], line, marker=marker, color=colour, label=name, linewidth=1.4)
-            if name == "Gaussian":
-                band(axis, x, [v["low"] for v in values], [v["high"] for v in values], colour)
+            draw = curve if name == "Gaussian" else means
+            draw(axis, x, values, colour, linestyle=line, marker=marker, label=name, linewidth=1.4)
         axis.axvline(threshold, color="black", linewidth=0.8, linestyle=":")
         axis.set(xlabel="mixing: share of edges that leave their block", ylabel=titles[measure])
     axes[0].text(threshold - 0.01, 0.1, "limit of\ndetection", fontsize=9, ha="right")
@@ -238,10 +197,9 @@ def _figure(rows: list[Agreement], threshold: float) -> Figure:
 
 def _descent_figure(descent: Descent) -> Figure:
     figure, (left, right) = panels(1, 2)
+    angle = "widest angle to the eigenvectors, rad"
     left.semilogy(descent.step, descent.angle, color=COLOURS[0])
-    left.set(xlabel="step of gradient descent", ylabel="widest angle to the eigenvectors, rad")
-    left.set_title("Exact early, only close at the end")
+    left.set(xlabel="step of gradient descent", ylabel=angle, title="Exact early, only close at the end")
     right.loglog(descent.size, descent.angle, color=COLOURS[1])
-    right.set(xlabel="size of the embeddings (rms)", ylabel="widest angle to the eigenvectors, rad")
-    right.set_title("It parts from them as it grows to size 1")
+    right.set(xlabel="size of the embeddings (rms)", ylabel=angle, title="It parts from them as it grows to size 1")
     return figure

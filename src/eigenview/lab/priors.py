@@ -11,7 +11,8 @@ from torch.nn.functional import normalize
 from eigenview.graph import Coupling, GaussianKernel, from_graph
 from eigenview.graph.coupling import Prior
 from eigenview.lab.agreement import clusters_of, rand_index
-from eigenview.lab.planted import minimised, planted_graph
+from eigenview.lab.descent import minimised
+from eigenview.lab.planted import planted_graph
 from eigenview.lab.random_graphs import edge_probabilities
 
 PRIORS: tuple[Prior, ...] = ("out_degree", "edges", "bernoulli")

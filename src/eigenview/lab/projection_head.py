@@ -13,27 +13,23 @@ from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
 
 from eigenview.diagnostics import alignment_figure, effective_rank, uniformity_figure
 from eigenview.errors import SettingError
-from eigenview.lab.agreement import interval
+from eigenview.lab.agreement import ANYWHERE, Interval, intervals, written
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, panels
+from eigenview.lab.figures import COLOURS, panels, reach
+from eigenview.lab.finite_views import SHIFTS, shifted
+from eigenview.lab.images import ImageSet, on_images
 from eigenview.lab.small_encoders import (
     FEATURES,
     Branch,
     HeadKind,
-    ImageSet,
     accuracies,
     build_branch,
-    cifar10,
-    digits,
     encoded,
     fit,
-    fixed_views,
-    held_out_pairs,
-    random_pairs,
+    four_encoded,
 )
 from eigenview.losses import info_nce
 
@@ -51,7 +47,6 @@ FIGURES = {
     "uniformity": "uniformity (lower: more even)",
     "rank": "effective rank",
 }
-SHIFTS = tuple((down, right) for down in (-1, 0, 1) for right in (-1, 0, 1))
 
 
 @dataclass(frozen=True)
@@ -65,17 +60,6 @@ class Layer:
     alignment: float
     uniformity: float
     rank: float  # RankMe
-
-
-def shifted(views: Tensor, down: int, right: int, *, step: int = 1) -> Tensor:
-    """Views (n, c, h, w) moved by ``step`` times (``down``, ``right``) pixels; what enters repeats the border."""
-    reach = step * max(abs(down), abs(right))
-    if reach == 0:
-        return views
-    height, width = views.shape[2:]
-    wide = pad(views, (reach, reach, reach, reach), mode="replicate")
-    top, left = reach - step * down, reach - step * right
-    return wide[:, :, top : top + height, left : left + width]
 
 
 def layers_of(branch: Branch) -> dict[str, nn.Module]:
@@ -94,12 +78,10 @@ def measure(layer: nn.Module, images: ImageSet, *, seed: int = 0) -> Layer:
 
     Digits are easy: there the classifiers get ``FEW`` labels a class, so that representations differ.
     """
-    train, test = (encoded(layer, views) for views in fixed_views(images))
-    first, second = (encoded(layer, views) for views in held_out_pairs(images, seed=seed))
+    train, test, first, second = four_encoded(layer, images, seed=seed)
     known = _few_of_each(images.train_labels) if images.is_tiny else torch.arange(len(train))
     labels = images.train_labels[known]
     linear, knn = accuracies(_scaled(train, train)[known], labels, _scaled(test, train), images.test_labels)
-    both = torch.cat([first, second])
     return Layer(
         width=train.shape[1],
         linear=linear,
@@ -107,7 +89,7 @@ def measure(layer: nn.Module, images: ImageSet, *, seed: int = 0) -> Layer:
         shift=_shift_accuracy(layer, images),
         alignment=alignment_figure(first, second),
         uniformity=uniformity_figure(first).value,
-        rank=effective_rank(both),
+        rank=effective_rank(torch.cat([first, second])),
     )
 
 
@@ -125,8 +107,8 @@ def _scaled(rows: Tensor, like: Tensor) -> Tensor:
 def _shift_accuracy(layer: nn.Module, images: ImageSet, *, items: int = 100) -> float:
     step = 1 if images.is_tiny else 4
     moved_sets = []
-    for views in fixed_views(images):
-        moved = [encoded(layer, shifted(views[:items], *shift, step=step)) for shift in SHIFTS]
+    for views in images.fixed_views():
+        moved = [encoded(layer, shifted(views[:items], *shift, step=step, mode="replicate")) for shift in SHIFTS]
         moved_sets.append((torch.cat(moved), torch.arange(len(SHIFTS)).repeat_interleave(len(moved[0]))))
     (train, train_shift), (test, test_shift) = moved_sets
     return accuracies(_scaled(train, train), train_shift, _scaled(test, train), test_shift)[0]
@@ -137,29 +119,24 @@ def trained(images: ImageSet, head: HeadKind, *, steps: int, seed: int) -> Branc
     if steps < 1:
         raise SettingError(f"steps must be at least 1; got {steps}")
     branch = build_branch(images, output=FEATURES if head == "none" else OUTPUT, head=head, seed=seed)
-    draw = random_pairs(
-        images, batch=128 if images.is_tiny else 256, seed=seed, versions=32 if images.is_tiny else None
-    )
+    draw = images.random_pairs(batch=128 if images.is_tiny else 256, seed=seed)
     fit(branch, draw, lambda x, y, labels: info_nce(x, y, temperature=0.2), steps=steps)
     return branch
 
 
 def run(settings: LabSettings) -> Outcome:
     """Three heads on the digits, five seeds each; on CIFAR-10, where there is data, the MLP head with two seeds."""
-    tiny = digits()
-    seeds, steps = (2, 20) if settings.is_quick else (5, 300)
-    data = {tiny.name: _table(tiny, HEADS, range(settings.seed, settings.seed + seeds), steps)}
-    real = None if settings.is_quick else cifar10(settings.data, train=8_000, test=1_000, seed=settings.seed)
-    if real is not None:
-        data[real.name] = _table(real, ("mlp",), range(settings.seed, settings.seed + 2), 80)
-    lines = [line for name, table in data.items() for line in _lines(name, table)]
-    if real is None:
-        lines.append("CIFAR-10 was left out: no data folder with cifar10 in it was given, or the run was quick.")
-    figures = {"" if name == tiny.name else name.lower(): _drawn(table) for name, table in data.items()}
-    return Outcome(data, figures, lines)
+
+    def look(images: ImageSet) -> Outcome:
+        seeds, steps = (2, 20) if settings.is_quick else (5, 300) if images.is_tiny else (2, 80)
+        heads = HEADS if images.is_tiny else HEADS[-1:]
+        table = _table(images, heads, range(settings.seed, settings.seed + seeds), steps)
+        return Outcome(table, {images.figure: _drawn(table)}, _lines(images.name, table))
+
+    return on_images(settings, look)
 
 
-Table = dict[str, dict[str, dict[str, float]]]  # "head: layer" → figure → mean, low, high
+Table = dict[str, dict[str, Interval]]  # "head: layer" → figure → mean, low, high; a width has a mean only
 
 
 def _table(images: ImageSet, heads: Sequence[HeadKind], seeds: Sequence[int], steps: int) -> Table:
@@ -171,29 +148,22 @@ def _table(images: ImageSet, heads: Sequence[HeadKind], seeds: Sequence[int], st
             branch = trained(images, head, steps=steps, seed=seed)
             for name, layer in layers_of(branch).items():
                 measured.setdefault(f"{head} head: {name}", []).append(measure(layer, images, seed=seed))
+    within = dict.fromkeys(FIGURES, ANYWHERE)
     return {
-        name: {
-            **{figure: interval([getattr(layer, figure) for layer in layers]) for figure in FIGURES},
-            "width": {"mean": layers[0].width},
-        }
+        name: {**intervals([vars(layer) for layer in layers], within), "width": {"mean": layers[0].width}}
         for name, layers in measured.items()
     }
 
 
 def _lines(name: str, table: Table) -> list[str]:
-    def said(row: str, figure: str) -> str:
-        interval = table[row][figure]
-        return f"{interval['mean']:.3f} [{interval['low']:.3f}, {interval['high']:.3f}]"
-
-    before, after = "mlp head: features", "mlp head: projection"
+    before, after = table["mlp head: features"], table["mlp head: projection"]
     return [
-        f"{name}: before an MLP head against after it, {FIGURES[figure]}: {said(before, figure)} against "
-        f"{said(after, figure)}."
-        for figure in FIGURES
+        f"{name}: before an MLP head against after it, {title}: {written(before[key])} against {written(after[key])}."
+        for key, title in FIGURES.items()
     ] + [
         f"{name}: linear accuracy of the features trained with {row.split(':')[0].replace('none', 'no')}: "
-        f"{said(row, 'linear')}."
-        for row in table
+        f"{written(figures['linear'])}."
+        for row, figures in table.items()
         if row.endswith("features")
     ]
 
@@ -201,25 +171,19 @@ def _lines(name: str, table: Table) -> list[str]:
 def _drawn(table: Table) -> Figure:
     """A panel for each figure, a bar for each layer, with the interval over seeds."""
     figure, axes = panels(2, 3, width=4.6, height=0.34 * len(table) + 1.5)
-    names = list(table)
-    colour = {"untrained": COLOURS[7], "none head": COLOURS[2], "linear head": COLOURS[4], "mlp head": COLOURS[0]}
-    for place, (key, title) in enumerate(FIGURES.items()):
-        values = [table[name][key] for name in names]
+    shade = {"untrained": COLOURS[7], "none head": COLOURS[2], "linear head": COLOURS[4], "mlp head": COLOURS[0]}
+    colours = [shade[name.split(":")[0]] for name in table]
+    labels = [f"{name.replace('none head', 'no head')} ({row['width']['mean']:.0f})" for name, row in table.items()]
+    for place, (axis, (key, title)) in enumerate(zip(axes, FIGURES.items(), strict=True)):
+        values = [row[key] for row in table.values()]
         means = [value["mean"] for value in values]
-        reach = [[value["mean"] - value["low"], value["high"] - value["mean"]] for value in values]
-        ends = list(zip(*reach, strict=True))
-        colours = [colour[name.split(":")[0]] for name in names]
-        axes[place].barh(range(len(names)), means, color=colours, xerr=ends, error_kw={"lw": 1})
-        axes[place].set_title(title)
-        axes[place].invert_yaxis()
-        axes[place].set_yticks(range(len(names)), [_label(name, table) if place % 3 == 0 else "" for name in names])
-        axes[place].grid(axis="y", visible=False)
+        axis.barh(range(len(table)), means, color=colours, xerr=reach(values), error_kw={"lw": 1})
+        axis.set_title(title)
+        axis.invert_yaxis()
+        axis.set_yticks(range(len(table)), labels if place % 3 == 0 else [""] * len(table))
+        axis.grid(axis="y", visible=False)
         if key in ("linear", "knn"):
-            axes[place].set_xlim(max(0.0, min(value["low"] for value in values) - 0.05), 1.0)
+            axis.set_xlim(max(0.0, min(value["low"] for value in values) - 0.05), 1.0)
     axes[2].axvline(1 / len(SHIFTS), color="black", linestyle=":", linewidth=1)
     axes[2].text(1 / len(SHIFTS), -0.55, " chance", fontsize=9, va="bottom")
     return figure
-
-
-def _label(name: str, table: Table) -> str:
-    return f"{name.replace('none head', 'no head')} ({table[name]['width']['mean']:.0f})"

@@ -8,14 +8,12 @@ edge by itself with probability π/(1+π).
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 
 import torch
 from scipy import stats
 from torch import Tensor
 
-from eigenview.errors import SettingError
 from eigenview.graph.coupling import Prior
 from eigenview.lab.planted import row_normalised
 
@@ -26,36 +24,6 @@ def edge_probabilities(weights: Tensor, prior: Prior) -> Tensor:
     if prior == "out_degree":
         return row_normalised(weights)
     return others / others.sum() if prior == "edges" else others / (1 + others)
-
-
-def enumerated(weights: Tensor, prior: Prior) -> dict[tuple[int, ...], float]:
-    """Every graph with its probability, by brute force over all 2^(n(n−1)) of them: for n up to 4.
-
-    A graph is the tuple of its edges, each numbered i·n + j. Those that Ω forbids are left out.
-    """
-    nodes = len(weights)
-    if nodes > 4:
-        raise SettingError(f"brute force is for at most 4 nodes; got {nodes}")
-    places = [i * nodes + j for i in range(nodes) for j in range(nodes) if i != j]
-    flat = weights.flatten().tolist()
-    scores: dict[tuple[int, ...], float] = {}
-    for present in itertools.product((False, True), repeat=len(places)):
-        edges = tuple(itertools.compress(places, present))
-        if _is_allowed(edges, nodes, prior):
-            score = 1.0
-            for edge in edges:
-                score *= flat[edge]
-            scores[edges] = score
-    total = sum(scores.values())
-    return {edges: score / total for edges, score in scores.items()}
-
-
-def _is_allowed(edges: tuple[int, ...], nodes: int, prior: Prior) -> bool:
-    if prior == "bernoulli":
-        return True
-    if prior == "edges":
-        return len(edges) == 1
-    return [edge // nodes for edge in edges] == list(range(nodes))
 
 
 def closed_form(weights: Tensor) -> Tensor:
@@ -94,11 +62,6 @@ def acceptance_rate(weights: Tensor) -> float:
     """∏_i Σ_j π_ij / ∏_l (1 + π_il): how often a proposal of :func:`sampled_by_rejection` is kept."""
     others = weights - torch.diag(weights.diagonal())
     return float((others.sum(dim=1) / (1 + others).prod(dim=1)).prod())
-
-
-def sampled_directly(weights: Tensor, count: int, *, generator: torch.Generator) -> Tensor:
-    """(count, n) neighbours drawn by the closed form: every row from P_i, on its own."""
-    return torch.multinomial(row_normalised(weights), count, replacement=True, generator=generator).T
 
 
 def total_variation(counts: Tensor, probabilities: Tensor) -> float:

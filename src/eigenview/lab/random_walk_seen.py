@@ -9,28 +9,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.graph.laplacian import eigengap
-from eigenview.lab.agreement import interval
+from eigenview.lab.agreement import interval, written
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import panels
-from eigenview.lab.small_encoders import (
-    Branch,
-    ImageSet,
-    build_branch,
-    cifar10,
-    digits,
-    encoded,
-    fit,
-    held_out_pairs,
-    random_pairs,
-)
+from eigenview.lab.images import ImageSet, on_images
+from eigenview.lab.small_encoders import Branch, build_branch, encoded, fit
 from eigenview.losses import random_walk_laplacian
 
 if TYPE_CHECKING:
@@ -94,56 +86,42 @@ def ceiling(images: int, *, temperature: float = 1.0) -> float:
 
 def run(settings: LabSettings) -> Outcome:
     """Both forms of the loss on the digits, and on CIFAR-10 where ``settings.data`` holds it."""
-    sets = [digits()]
-    lines, data, figures = [], {}, {}
-    real = None if settings.is_quick else cifar10(settings.data, train=8_000, test=1_000, seed=settings.seed)
-    if real is not None:
-        sets.append(real)
-    for images in sets:
-        pictures, figures_of = _seen(images, settings)
-        data[images.name] = figures_of
-        figures["" if images is sets[0] else images.name.lower()] = pictures
-        lines += [_line(images.name, walk, figure) for walk, figure in figures_of.items()]
-    if real is None:
-        lines.append("CIFAR-10 was left out: no data folder with cifar10 in it was given, or the run was quick.")
-    return Outcome(data, figures, lines)
+    return on_images(settings, lambda images: _look(images, settings))
 
 
-def _seen(images: ImageSet, settings: LabSettings) -> tuple[Figure, dict[str, dict[str, object]]]:
-    first, second = held_out_pairs(images, seed=settings.seed)
+def _look(images: ImageSet, settings: LabSettings) -> Outcome:
+    pair = images.held_out_pairs(seed=settings.seed)
     eight = _one_of_each(images.test_labels)
-    seen: dict[str, dict[str, object]] = {}
+    seen: dict[str, dict[str, Any]] = {}
     shown = []
     for walk in WALKS:
         branch = build_branch(images, output=WIDTH, seed=settings.seed)
-        before = (encoded(branch, first), encoded(branch, second))
-        _train(branch, images, walk, settings)
-        after = (encoded(branch, first), encoded(branch, second))
-        matrices = [
-            transition_matrix(views[0][eight], views[1][eight], temperature=walk.temperature)
-            for views in (before, after)
-        ]
-        shown += [(f"{walk.name}, τ = {walk.temperature:g}: {when}", matrix) for when, matrix in _named(matrices)]
         seen[walk.name] = {
             "form": walk.form,
             "temperature": walk.temperature,
             "ceiling": ceiling(IMAGES, temperature=walk.temperature),
             "chance": 1 / (2 * IMAGES - 1),
-            "matrices": {when: matrix.tolist() for when, matrix in _named(matrices)},
-            **{when: _groups(*views, walk) for when, views in (("before", before), ("after", after))},
+            "matrices": {},
         }
-    views = torch.stack([first[eight], second[eight]], dim=1).flatten(0, 1)
-    return _drawn(views, shown), seen
+        for when in ("before", "after"):
+            if when == "after":
+                _train(branch, images, walk, settings)
+            first, second = (encoded(branch, views) for views in pair)
+            matrix = transition_matrix(first[eight], second[eight], temperature=walk.temperature)
+            shown.append((f"{walk.name}, τ = {walk.temperature:g}: {when}", matrix))
+            seen[walk.name]["matrices"][when] = matrix.tolist()
+            seen[walk.name][when] = _groups(first, second, walk)
+    figure = _drawn(torch.stack([views[eight] for views in pair], dim=1).flatten(0, 1), shown)
+    return Outcome(seen, {images.figure: figure}, [_line(images.name, walk, figures) for walk, figures in seen.items()])
 
 
 def _train(branch: Branch, images: ImageSet, walk: Walk, settings: LabSettings) -> None:
     steps = 20 if settings.is_quick else 400 if images.is_tiny else 160
-    draw = random_pairs(images, batch=64, seed=settings.seed, versions=32 if images.is_tiny else None)
 
     def objective(x: Tensor, y: Tensor, labels: Tensor) -> Tensor:
         return random_walk_laplacian(x, y, form=walk.form, temperature=walk.temperature, reduction="mean")
 
-    fit(branch, draw, objective, steps=steps)
+    fit(branch, images.random_pairs(batch=64, seed=settings.seed), objective, steps=steps)
 
 
 def _groups(first: Tensor, second: Tensor, walk: Walk) -> dict[str, object]:
@@ -163,23 +141,15 @@ def _one_of_each(labels: Tensor) -> list[int]:
     return [int((labels == label).nonzero()[0]) for label in torch.unique(labels)[:IMAGES].tolist()]
 
 
-def _named(matrices: Sequence[Tensor]) -> list[tuple[str, Tensor]]:
-    return list(zip(("before", "after"), matrices, strict=True))
-
-
-def _line(name: str, walk: str, figures: dict[str, object]) -> str:
-    said = []
-    for when in ("before", "after"):
-        moment = figures[when]
-        assert isinstance(moment, dict)
-        partner = moment["partner"]
-        said.append(
-            f"{partner['mean']:.3f} [{partner['low']:.3f}, {partner['high']:.3f}] {when} "
-            f"(eigengap counts four clusters in {moment['counts_four']:.0%} of groups)"
-        )
+def _line(name: str, walk: str, figures: dict[str, Any]) -> str:
+    before, after = (
+        f"{written(figures[when]['partner'])} {when} "
+        f"(eigengap counts four clusters in {figures[when]['counts_four']:.0%} of groups)"
+        for when in ("before", "after")
+    )
     return (
-        f"{name}, {walk} (τ = {figures['temperature']}): a step goes to the partner with probability {said[0]}, "
-        f"{said[1]}; chance {figures['chance']:.3f}, the most possible on the sphere {figures['ceiling']:.3f}."
+        f"{name}, {walk} (τ = {figures['temperature']}): a step goes to the partner with probability {before}, "
+        f"{after}; chance {figures['chance']:.3f}, the most possible on the sphere {figures['ceiling']:.3f}."
     )
 
 
@@ -188,18 +158,14 @@ def _drawn(views: Tensor, shown: Sequence[tuple[str, Tensor]]) -> Figure:
     figure, axes = panels(len(shown) // 2, 2, width=5.2, height=4.9)
     for place, (title, matrix) in zip(axes, shown, strict=True):
         image = place.imshow(matrix.numpy(), vmin=0, vmax=1, cmap="viridis")
-        place.set_title(title)
+        place.set(title=title, xticks=[], yticks=[])
         place.grid(False)
-        place.set_xticks([])
-        place.set_yticks([])
         place.set_xlabel("to view", labelpad=34)
         place.set_ylabel("from view", labelpad=34)
-        for row in range(len(matrix)):
-            for column in range(len(matrix)):
-                value = float(matrix[row, column])
-                if row != column:
-                    ink = "white" if value < 0.6 else "black"
-                    place.text(column, row, f"{value:.2f}"[1:], ha="center", va="center", color=ink, fontsize=8)
+        for (row, column), value in np.ndenumerate(matrix.numpy()):
+            if row != column:
+                ink = "white" if value < 0.6 else "black"
+                place.text(column, row, f"{value:.2f}"[1:], ha="center", va="center", color=ink, fontsize=8)
         _thumbnails(place, views)
     figure.colorbar(image, ax=axes, shrink=0.6, label="probability of the step")
     return figure
@@ -213,11 +179,10 @@ def _thumbnails(axes: Axes, views: Tensor) -> None:
     size = 22 / views.shape[-1]
     for place, view in enumerate(views):
         pixels = ((view - low) / (high - low)).permute(1, 2, 0).squeeze(-1).numpy()
-        for at, shift in (((place, 1.0), (0, -15)), ((0.0, place), (-15, 0))):
-            system = ("data", "axes fraction") if shift[0] == 0 else ("axes fraction", "data")
-            corner = (at[0], 0.0) if shift[0] == 0 else at
+        for corner, shift, system in (
+            ((place, 0.0), (0, -15), ("data", "axes fraction")),
+            ((0.0, place), (-15, 0), ("axes fraction", "data")),
+        ):
             picture = OffsetImage(pixels, zoom=size, cmap="gray", interpolation="nearest")
-            box = AnnotationBbox(
-                picture, corner, xybox=shift, xycoords=system, boxcoords="offset points", frameon=False, pad=0
-            )
-            axes.add_artist(box)
+            style: dict[str, Any] = {"xycoords": system, "boxcoords": "offset points", "frameon": False, "pad": 0}
+            axes.add_artist(AnnotationBbox(picture, corner, xybox=shift, **style))

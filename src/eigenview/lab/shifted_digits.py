@@ -8,12 +8,15 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from eigenview.data import BatchSource, open_source
 from eigenview.errors import DataError
+from eigenview.lab.finite_views import shifted
+from eigenview.lab.images import digits
 from eigenview.losses import info_nce
 from eigenview.nn import MLP
 
-SHIFTS = ((0, 0), (0, 1), (0, -1), (1, 0), (-1, 0))  # as it is, and one pixel each way
+SHIFTS = ((0, 0), (0, -1), (0, 1), (-1, 0), (1, 0))  # as it is, and one pixel each way
+
+Watch = Callable[[int, nn.Module, float], None]  # step, encoder, loss
 
 
 @dataclass(frozen=True)
@@ -40,25 +43,15 @@ class ShiftedDigits:
 
 def shifted_digits(items: int) -> ShiftedDigits:
     """The first ``items`` training digits, as they are and shifted by a pixel each way, borders filled with 0."""
-    source = open_source("digits", split="train")
-    if not isinstance(source, BatchSource) or not 1 <= items <= len(source):
-        raise DataError(f"the digits' training images are a decoded source of at least {items} images")
-    images = source.batch(torch.arange(items).numpy())[:, 0].float() / 255
-    padded = nn.functional.pad(images, (1, 1, 1, 1))
-    side = images.shape[-1]
-    shifted = [padded[:, 1 + down : 1 + down + side, 1 + right : 1 + right + side] for down, right in SHIFTS]
-    return ShiftedDigits(torch.cat(shifted).flatten(1), items)
+    images = digits().train
+    if not 1 <= items <= len(images):
+        raise DataError(f"there are {len(images)} training digits; got {items} items")
+    views = [shifted(images[:items].float() / 255, *by) for by in SHIFTS]
+    return ShiftedDigits(torch.cat(views).flatten(1), items)
 
 
 def train_encoder(
-    digits: ShiftedDigits,
-    *,
-    temperature: float,
-    steps: int,
-    batch: int = 128,
-    width: int = 16,
-    seed: int = 0,
-    watch: Callable[[int, nn.Module, float], None],
+    digits: ShiftedDigits, *, temperature: float, steps: int, batch: int, seed: int, watch: Watch
 ) -> nn.Module:
     """An MLP trained by sampled InfoNCE and Adam; ``watch(step, encoder, loss)`` before every step and after the last.
 
@@ -66,7 +59,7 @@ def train_encoder(
     """
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        encoder = MLP(digits.views.shape[1], 256, width)
+        encoder = MLP(digits.views.shape[1], 256, 16)
     generator = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(encoder.parameters(), lr=2e-3)
     for step in range(steps + 1):

@@ -1,26 +1,24 @@
-"""Small encoders for the laboratory: a set of images, pairs of views, a model, and training in seconds.
+"""Small encoders for the laboratory: a model, training in seconds, and what became of it.
 
 No trainer and no run directory: a loop of ten lines around the library's losses, so that an experiment reads whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
-from eigenview.data import BatchSource, Source, decoded, open_source, subset
-from eigenview.data.spec import AnySource
-from eigenview.errors import DataError, SettingError
+from eigenview.diagnostics import alignment_figure, uniformity_figure
+from eigenview.errors import SettingError
 from eigenview.evaluation import fit_logistic, knn_predict
+from eigenview.lab.descent import descended
+from eigenview.lab.images import ImageSet, Pair
 from eigenview.nn import MLP, Identity, build_encoder
-from eigenview.views import Recipe, Views, centre_view, preset
 
 HeadKind = Literal["none", "linear", "mlp"]
 Objective = Callable[[Tensor, Tensor, Tensor], Tensor]  # embeddings of two views (n, d), labels (n,) → loss
@@ -31,66 +29,20 @@ BLOCK = 1024  # images encoded at a time
 
 
 @dataclass(frozen=True)
-class ImageSet:
-    """Images with labels, of which training sees only the first unless it is supervised."""
+class Judged:
+    """What an encoder makes of the test images, on the sphere, and how good that is."""
 
-    name: str
-    train: Tensor  # uint8 (n, c, h, w)
-    train_labels: Tensor  # (n,)
-    test: Tensor
-    test_labels: Tensor
-    recipe: Recipe
-
-    @property
-    def classes(self) -> int:
-        return int(self.train_labels.max()) + 1
+    embeddings: Tensor  # (n, d), unit: of the fixed view
+    labels: Tensor  # (n,)
+    distances: Tensor  # (n,) between two random views of an image
+    alignment: float
+    uniformity: float
+    linear: float  # accuracy
+    knn: float
 
     @property
-    def is_tiny(self) -> bool:
-        """Small enough for an MLP on the pixels."""
-        return self.train.shape[-1] <= 16
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two views (n, …) of the same items, and the items' labels (n,)."""
-
-    first: Tensor
-    second: Tensor
-    labels: Tensor
-
-
-def digits() -> ImageSet:
-    """The 1,797 digits of 8 × 8 pixels that come with scikit-learn; every fifth is for testing."""
-    splits = [open_source("digits", split=split) for split in ("train", "test")]
-    return _image_set("digits", splits, preset("digits"))
-
-
-def cifar10(data: Path | None, *, train: int = 10_000, test: int = 2_000, seed: int = 0) -> ImageSet | None:
-    """Some images of CIFAR-10 from ``data``/cifar10 (its Parquet tables or its published files); None if not there."""
-    folder = None if data is None else data / "cifar10"
-    if folder is None or not folder.is_dir():
-        return None
-    splits = []
-    for split, count in (("train", train), ("test", test)):
-        table = folder / f"{split}.parquet"
-        whole = open_source(table) if table.is_file() else open_source(f"cifar10:{folder}", split=split)
-        if not isinstance(whole, Source) or len(whole) < count:
-            raise DataError(f"{folder} must hold at least {count} {split} images; is it CIFAR-10?")
-        chosen = np.random.default_rng(seed).permutation(len(whole))[:count]
-        splits.append(decoded(subset(whole, np.sort(chosen)), workers=0, shows_progress=False))
-    return _image_set("CIFAR-10", splits, preset("simclr-cifar"))
-
-
-def _image_set(name: str, splits: Sequence[AnySource], recipe: Recipe) -> ImageSet:
-    train, test = (_labelled(name, source) for source in splits)
-    return ImageSet(name, *train, *test, recipe=recipe)
-
-
-def _labelled(name: str, source: AnySource) -> tuple[Tensor, Tensor]:
-    if not isinstance(source, BatchSource) or source.labels is None:
-        raise DataError(f"the laboratory needs {name} decoded and with labels; got {source.describe()}")
-    return source.batch(np.arange(len(source))), torch.from_numpy(np.array(source.labels))
+    def figures(self) -> dict[str, float]:
+        return {name: getattr(self, name) for name in ("alignment", "uniformity", "linear", "knn")}
 
 
 class Branch(nn.Module):
@@ -129,57 +81,19 @@ def build_projection(kind: HeadKind, output: int) -> nn.Module:
     return MLP(FEATURES, output) if kind == "linear" else MLP(FEATURES, FEATURES, output, hidden_norm=True)
 
 
-def random_pairs(
-    images: ImageSet, *, batch: int = 128, seed: int = 0, versions: int | None = None
-) -> Callable[[int], Pair]:
-    """step → two random views of ``batch`` training images, drawn with replacement; a pure function of the step.
-
-    ``versions``: draw the views from so many made once for each image, which on tiny images saves half of the time.
-    """
-    views = Views(images.recipe, seed=seed)
-    numbers = torch.arange(len(images.train))
-    fixed = None
-    if versions is not None:
-        pool = [view for epoch in range(-(-versions // 2)) for view in views(images.train, numbers, epoch=epoch).views]
-        fixed = torch.stack(pool[:versions])
-
-    def draw(step: int) -> Pair:
-        generator = torch.Generator().manual_seed(seed * 1_000_003 + step)
-        chosen = torch.randint(len(images.train), (batch,), generator=generator)
-        if fixed is None:
-            first, second = views(images.train[chosen], chosen, epoch=step).views
-        else:
-            first, second = (fixed[torch.randint(len(fixed), (batch,), generator=generator), chosen] for _ in range(2))
-        return Pair(first, second, images.train_labels[chosen])
-
-    return draw
-
-
-def fit(
-    model: nn.Module,
-    draw: Callable[[int], Pair],
-    objective: Objective,
-    *,
-    steps: int,
-    learning_rate: float = 2e-3,
-) -> list[float]:
+def fit(model: nn.Module, draw: Callable[[int], Pair], objective: Objective, *, steps: int) -> list[float]:
     """Train ``model`` (and the objective's own weights, if it is a module) by Adam, cosine to 0; the losses."""
     parameters = list(model.parameters())
     if isinstance(objective, nn.Module):
         parameters += list(objective.parameters())
-    optimizer = torch.optim.Adam(parameters, lr=learning_rate)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
-    losses = []
-    model.train()
-    for step in range(steps):
+
+    def loss_at(step: int) -> Tensor:
         pair = draw(step)
         first, second = model(torch.cat([pair.first, pair.second])).chunk(2)
-        loss = objective(first, second, pair.labels)
-        optimizer.zero_grad()
-        torch.autograd.backward(loss)
-        optimizer.step()
-        schedule.step()
-        losses.append(float(loss.detach()))
+        return objective(first, second, pair.labels)
+
+    model.train()
+    losses = list(descended(parameters, loss_at, steps=steps, learning_rate=2e-3))
     model.eval()
     return losses
 
@@ -205,17 +119,16 @@ def encoded(model: nn.Module, views: Tensor) -> Tensor:
     return torch.cat([model(block) for block in torch.split(views, BLOCK)])
 
 
-def fixed_views(images: ImageSet) -> tuple[Tensor, Tensor]:
-    """The evaluation view of the training and of the test images."""
-    view = centre_view(images.recipe)
-    return view(images.train), view(images.test)
+def four_encoded(model: nn.Module, images: ImageSet, *, seed: int) -> list[Tensor]:
+    """What ``model`` makes of the training and the test images, and of two random views of the latter."""
+    return [encoded(model, views) for views in (*images.fixed_views(), *images.held_out_pairs(seed=seed))]
 
 
-def held_out_pairs(images: ImageSet, *, seed: int = 0) -> tuple[Tensor, Tensor]:
-    """Two random views of every test image."""
-    numbers = torch.arange(len(images.test))
-    first, second = Views(images.recipe, seed=seed + 77)(images.test, numbers, epoch=0).views
-    return first, second
+def judged(model: nn.Module, images: ImageSet, *, seed: int) -> Judged:
+    train, test, first, second = (normalize(rows, dim=1) for rows in four_encoded(model, images, seed=seed))
+    linear, knn = accuracies(train, images.train_labels, test, images.test_labels)
+    moved, even = alignment_figure(first, second), uniformity_figure(test).value
+    return Judged(test, images.test_labels, (first - second).norm(dim=1), moved, even, linear, knn)
 
 
 def accuracies(train: Tensor, train_labels: Tensor, test: Tensor, test_labels: Tensor) -> tuple[float, float]:

@@ -18,8 +18,9 @@ from torch.nn.functional import adaptive_avg_pool2d
 from eigenview.errors import SettingError, ShapeError
 from eigenview.evaluation import knn_predict
 from eigenview.lab.agreement import clusters_of, leading_directions, rand_index
+from eigenview.lab.images import ImageSet
 from eigenview.lab.similarity import captured, linear_cka, shared_neighbours
-from eigenview.lab.small_encoders import ImageSet, build_branch, encoded, fit, random_pairs
+from eigenview.lab.small_encoders import build_branch, encoded, fit
 from eigenview.lab.view_graph import GraphSpectrum, ViewGraph
 from eigenview.losses import spectral_contrastive
 from eigenview.views import Views
@@ -84,7 +85,7 @@ def train_on(images: ImageSet, *, steps: int, seed: int = 0) -> tuple[nn.Module,
     """(untrained, trained) encoders: the encoder ``small`` by the spectral contrastive loss, head of 64 dimensions."""
     untrained = build_branch(images, output=64, seed=seed)
     branch = build_branch(images, output=64, seed=seed)
-    draw = random_pairs(images, batch=256, seed=seed)
+    draw = images.random_pairs(batch=256, seed=seed)
     fit(branch, draw, lambda x, y, labels: spectral_contrastive(x, y, mu=10.0), steps=steps)
     return untrained.encoder, branch.encoder
 

@@ -16,9 +16,9 @@ import torch
 from torch import Tensor
 
 from eigenview.lab.agreement import interval, principal_angles
+from eigenview.lab.descent import descended, minimised
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, panels
-from eigenview.lab.planted import minimised
 from eigenview.losses import spectral_contrastive
 
 if TYPE_CHECKING:
@@ -115,16 +115,17 @@ def recovery(embeddings: Tensor, pairs: Tensor) -> Recovery:
 def run(settings: LabSettings) -> Outcome:
     nodes, widths, seeds = (12, (1, 2, 3), 2) if settings.is_quick else (24, (1, 2, 3, 4, 6), 5)
     first = settings.seed * 100
-    errors: dict[int, list[float]] = {width: [] for width in widths}
-    angles: dict[int, list[float]] = {width: [] for width in widths}
-    for width in widths:
-        for seed in range(first, first + seeds):
-            pairs = pair_graph(nodes, seed=seed)
-            recovered = recovery(minimiser(pairs, width, seed=seed), pairs)
-            errors[width].append(recovered.error)
-            angles[width].append(recovered.widest_angle)
-    pairs, width = pair_graph(nodes, seed=first), widths[-1]
-    recovered = recovery(minimiser(pairs, width, seed=first), pairs)
+    graphs = {seed: pair_graph(nodes, seed=seed) for seed in range(first, first + seeds)}
+    every = {
+        width: [recovery(minimiser(pairs, width, seed=seed), pairs) for seed, pairs in graphs.items()]
+        for width in widths
+    }
+    errors, angles = (
+        {width: [getattr(each, name) for each in some] for width, some in every.items()}
+        for name in ("error", "widest_angle")
+    )
+    pairs, width = graphs[first], widths[-1]
+    recovered = every[width][0]
     spectra = {
         "adjacency": torch.linalg.eigvalsh(normalised_adjacency(pairs)).flip(0).tolist(),
         "learned": torch.linalg.svdvals(recovered.scaled).square().tolist(),
@@ -156,16 +157,12 @@ def stochastic_path(pairs: Tensor, width: int, *, steps: int, seed: int, items: 
     """The error along Adam on the sampled loss, the rate falling to 0 by a cosine: (step, error) at about 60 places."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(len(pairs), width, generator=generator, dtype=torch.float64).requires_grad_()
-    optimizer = torch.optim.Adam([rows], lr=0.03)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps)
     places = {round(10 ** (i / 59 * torch.tensor(steps).log10().item())) for i in range(60)}
     path: dict[str, list[float]] = {"step": [], "error": []}
-    for step in range(1, steps + 1):
-        loss = sampled_loss(rows, pairs, items=items, generator=generator)
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
-        schedule.step()
+    losses = descended(
+        [rows], lambda _: sampled_loss(rows, pairs, items=items, generator=generator), steps=steps, learning_rate=0.03
+    )
+    for step, _ in enumerate(losses, start=1):
         if step in places:
             path["step"].append(step)
             path["error"].append(recovery(rows.detach(), pairs).error)

@@ -144,19 +144,11 @@ def solve_random(queries: int, *, candidates: int, seed: int) -> Solutions:
     psi = psi[(gap.amax(dim=1) > 0.02) & (gap.mean(dim=1) < -0.02)][:queries]
     library = maximum_entropy(psi)
     direct, dual = [solved_directly(row) for row in psi], [best_dual(row) for row in psi]
-    columns: list[list[float]] = [[v for v, _ in direct], [v for v, _ in dual], library.value.tolist()]
-    values = torch.tensor(columns, dtype=torch.float64)
+    values = torch.tensor([[v for v, _ in direct], [v for v, _ in dual], library.value.tolist()], dtype=torch.float64)
     assignments = torch.stack([alpha for _, alpha in direct])
-    return Solutions(
-        len(psi),
-        candidates,
-        columns[0],
-        columns[1],
-        columns[2],
-        library.temperature.tolist(),
-        float((values.amax(dim=0) - values.amin(dim=0)).max()),
-        float((assignments - library.assignment).abs().max()),
-    )
+    differences = (values.amax(dim=0) - values.amin(dim=0)).max(), (assignments - library.assignment).abs().max()
+    solved = (*values.tolist(), library.temperature.tolist())
+    return Solutions(len(psi), candidates, *solved, *map(float, differences))
 
 
 def follow(digits: ShiftedDigits, temperature: float, *, steps: int, seed: int) -> Temperatures:
@@ -164,7 +156,7 @@ def follow(digits: ShiftedDigits, temperature: float, *, steps: int, seed: int) 
 
     A query's candidates are one other view of its own item, the positive, and all views of all other items.
     """
-    temperatures = Temperatures(temperature, *([] for _ in range(8)))
+    rows: list[tuple[float, ...]] = []
     places = {round(steps * share) for share in (0, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.4, 0.55, 0.7, 0.85, 1)}
 
     def watch(step: int, encoder: nn.Module, _: float) -> None:
@@ -174,17 +166,14 @@ def follow(digits: ShiftedDigits, temperature: float, *, steps: int, seed: int) 
             psi = queries(normalize(encoder(digits.views).double(), dim=1), digits.items)
         best = maximum_entropy(psi, iterations=60)
         finite = best.temperature.clamp_max(1e9)
-        quartiles = [float(finite.quantile(share)) for share in (0.25, 0.5, 0.75)]
-        temperatures.step.append(step)
-        temperatures.first.append(float((best.temperature == 0).double().mean()))
-        temperatures.free.append(float(best.temperature.isinf().double().mean()))
-        for place, value in zip((temperatures.lower, temperatures.median, temperatures.upper), quartiles, strict=True):
-            place.append(value)
-        temperatures.info_nce.append(float(entropy_dual(psi, temperature).mean()))
-        temperatures.value.append(float(best.value.mean()))
+        quartiles = (finite.quantile(share) for share in (0.25, 0.5, 0.75))
+        shares = ((best.temperature == 0).double().mean(), best.temperature.isinf().double().mean())
+        values = (*shares, *quartiles, entropy_dual(psi, temperature).mean(), best.value.mean())
+        rows.append((step, *map(float, values)))
 
     train_encoder(digits, temperature=temperature, steps=steps, batch=min(128, digits.items), seed=seed, watch=watch)
-    return temperatures
+    step, *columns = map(list, zip(*rows, strict=True))
+    return Temperatures(temperature, step, *columns)
 
 
 def queries(embeddings: Tensor, items: int) -> Tensor:
