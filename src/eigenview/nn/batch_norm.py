@@ -15,7 +15,22 @@ from eigenview.errors import SettingError, ShapeError
 from eigenview.graph.eager import eager
 
 
-class SynchronisedBatchNorm(_BatchNorm):
+class _RowsOrMaps(_BatchNorm):
+    """Batch normalisation of (n, c) and of (n, c, …)."""
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.ndim < 2 or input.shape[1] != self.num_features:
+            raise ShapeError(f"batch norm takes (n, {self.num_features}, …); got {tuple(input.shape)}")
+
+    def _share(self) -> float:
+        """How far the running statistics move, after counting this batch; a cumulative average without momentum."""
+        if self.num_batches_tracked is None:
+            return 0.0
+        self.num_batches_tracked.add_(1)
+        return self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
+
+
+class SynchronisedBatchNorm(_RowsOrMaps):
     """Batch normalisation with the mean and variance of all processes' rows: what one process with all rows computes.
 
     For (n, c) and (n, c, …); uneven numbers of rows are allowed, even none on some processes. The gradient of the
@@ -43,10 +58,6 @@ class SynchronisedBatchNorm(_BatchNorm):
             return super().forward(input)
         return self._synchronised(input, group)
 
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.ndim < 2 or input.shape[1] != self.num_features:
-            raise ShapeError(f"batch norm takes (n, {self.num_features}, …); got {tuple(input.shape)}")
-
     @eager
     def _synchronised(self, rows: Tensor, group: Group) -> Tensor:
         self._check_input_dim(rows)
@@ -54,21 +65,13 @@ class SynchronisedBatchNorm(_BatchNorm):
         if count < 2:
             raise ShapeError(f"batch norm needs at least 2 values per channel over all processes; got {count}")
         if self.training and self.running_mean is not None and self.running_var is not None:
-            self._track(mean, variance * (count / (count - 1)))
+            with torch.no_grad():  # as torch keeps them: the variance unbiased
+                share, unbiased = self._share(), variance * (count / (count - 1))
+                self.running_mean.mul_(1 - share).add_(mean.to(self.running_mean), alpha=share)
+                self.running_var.mul_(1 - share).add_(unbiased.to(self.running_var), alpha=share)
         weight, bias = self.weight, self.bias
         out: Tensor = _Normalise.apply(rows, weight, bias, mean, variance, count, self.eps, group)  # type: ignore[no-untyped-call]
         return out
-
-    @torch.no_grad()
-    def _track(self, mean: Tensor, variance: Tensor) -> None:
-        """Running statistics as torch keeps them: unbiased variance, cumulative average when momentum is None."""
-        assert self.num_batches_tracked is not None
-        assert self.running_mean is not None
-        assert self.running_var is not None
-        self.num_batches_tracked.add_(1)
-        share = self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
-        self.running_mean.mul_(1 - share).add_(mean.to(self.running_mean), alpha=share)
-        self.running_var.mul_(1 - share).add_(variance.to(self.running_var), alpha=share)
 
 
 class _Processes:
@@ -178,7 +181,7 @@ def _is_channels_last(rows: Tensor) -> bool:
     return rows.ndim == 4 and rows.is_contiguous(memory_format=torch.channels_last)
 
 
-class SplitBatchNorm(_BatchNorm):
+class SplitBatchNorm(_RowsOrMaps):
     """Batch normalisation apart in each of ``splits`` equal, consecutive parts of the batch: W processes on one.
 
     It keeps a momentum encoder's keys from telling which queries share their batch. Running statistics move by the
@@ -199,10 +202,6 @@ class SplitBatchNorm(_BatchNorm):
         if isinstance(splits, bool) or not isinstance(splits, int) or splits < 1:
             raise SettingError(f"splits must be a whole number of at least 1; got {splits}")
         self.splits = splits
-
-    def _check_input_dim(self, input: Tensor) -> None:
-        if input.ndim < 2 or input.shape[1] != self.num_features:
-            raise ShapeError(f"batch norm takes (n, {self.num_features}, …); got {tuple(input.shape)}")
 
     def forward(self, input: Tensor) -> Tensor:
         if not self.training or self.splits == 1:
@@ -231,13 +230,6 @@ class SplitBatchNorm(_BatchNorm):
         if self.running_var is not None and spreads is not None:
             self.running_var.copy_(spreads.mean(dim=0))
         return torch.cat(normalised)
-
-    def _share(self) -> float:
-        """How far the running statistics move, after counting this batch."""
-        if self.num_batches_tracked is None:
-            return 0.0
-        self.num_batches_tracked.add_(1)
-        return self.momentum if self.momentum is not None else 1 / float(self.num_batches_tracked)
 
 
 def synchronise(module: nn.Module, group: Group, *, device: torch.device | None = None) -> nn.Module:

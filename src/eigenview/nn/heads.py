@@ -5,9 +5,10 @@ Each takes the encoder's feature width first and its own widths by name, with th
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -76,95 +77,25 @@ def _output_norm(kind: OutputNorm, width: int) -> list[nn.Module]:
     return [norm]
 
 
-def simclr_v1(features: int, *, hidden: int | None = None, output: int = 128) -> MLP:
-    """SimCLR's two layers, each with batch normalisation, the last without shift; hidden = feature width."""
-    return MLP(
-        features,
-        hidden or features,
-        output,
-        hidden_norm=True,
-        output_norm="no_shift",
-        hidden_bias=False,
-        output_bias=False,
-    )
+@dataclass(frozen=True)
+class Design:
+    """A paper's head: widths and options of an :class:`MLP`, without the features'."""
 
+    hidden: tuple[int | None, ...]  # None: as wide as the features
+    output: int
+    options: Mapping[str, Any] = field(default_factory=dict)
 
-def simclr_v2(features: int, *, hidden: int | None = None, output: int = 128) -> MLP:
-    """The three layers of SimCLR's repository: as :func:`simclr_v1`, one hidden layer more."""
-    inner = hidden or features
-    return MLP(
-        features,
-        inner,
-        inner,
-        output,
-        hidden_norm=True,
-        output_norm="no_shift",
-        hidden_bias=False,
-        output_bias=False,
-    )
-
-
-def kernel_infonce(features: int, *, hidden: int | None = None, output: int = 128) -> MLP:
-    """Linear, batch norm, ReLU, linear without bias (Tan et al.); hidden = feature width. Concatenation sum: 256."""
-    return MLP(features, hidden or features, output, hidden_norm=True, output_bias=False)
-
-
-def random_walk(features: int, *, hidden: int = 512, output: int = 512) -> MLP:
-    """CLRW's 512-512-512: ReLU, no batch normalisation."""
-    return MLP(features, hidden, output)
-
-
-def spectral(features: int, *, hidden: int = 2048, output: int = 1000) -> MLP:
-    """HaoChen et al. on CIFAR: 2048 (batch norm, ReLU), 1000 (batch norm)."""
-    return MLP(features, hidden, output, hidden_norm=True, output_norm="affine")
-
-
-def spectral_imagenet(features: int, *, hidden: int = 8192, output: int = 8192) -> MLP:
-    """HaoChen et al. on ImageNet: three layers of 8192 with batch norm, ReLU except after the last."""
-    return MLP(features, hidden, hidden, output, hidden_norm=True, output_norm="affine")
-
-
-def moco_v1(features: int, *, output: int = 128) -> MLP:
-    """MoCo's linear head."""
-    return MLP(features, output)
-
-
-def moco_v2(features: int, *, hidden: int | None = None, output: int = 128) -> MLP:
-    """MoCo v2's two layers without batch normalisation; hidden = feature width."""
-    return MLP(features, hidden or features, output)
-
-
-def kernel_moco(features: int, *, hidden: int = 512, output: int = 128) -> MLP:
-    """Kernel-InfoNCE's MoCo: 512-512-128 without batch normalisation."""
-    return MLP(features, hidden, output)
-
-
-def swav(features: int, *, hidden: int = 2048, output: int = 128) -> MLP:
-    """SwAV, DeepCluster-v2 and SeLa-v2: 2048 (batch norm, ReLU), 128."""
-    return MLP(features, hidden, output, hidden_norm=True)
-
-
-def simsiam(features: int, *, hidden: int = 2048, output: int = 2048, layers: int = 3) -> MLP:
-    """SimSiam's projector: batch norm after each of three layers (two for CIFAR), the last without scale and shift."""
-    if layers not in (2, 3):
-        raise SettingError(f"simsiam's projector has 2 (CIFAR) or 3 layers; got {layers}")
-    widths = [features, *[hidden] * (layers - 1), output]
-    return MLP(*widths, hidden_norm=True, output_norm="plain", hidden_bias=False, output_bias=False)
-
-
-def simsiam_cifar(features: int, *, hidden: int = 2048, output: int = 2048) -> MLP:
-    """SimSiam's projector of two layers."""
-    return simsiam(features, hidden=hidden, output=output, layers=2)
+    def __call__(self, features: int, *, hidden: int | None = None, output: int | None = None) -> MLP:
+        """``hidden`` and ``output`` replace the paper's widths."""
+        if hidden is not None and not self.hidden:
+            raise TypeError("it is one linear layer")
+        inner = [hidden or width or features for width in self.hidden]
+        return MLP(features, *inner, self.output if output is None else output, **self.options)
 
 
 def simsiam_predictor(embeddings: int, *, hidden: int = 512) -> MLP:
     """SimSiam's predictor: 512 (batch norm, ReLU), then back to the embeddings' width, without batch norm."""
     return MLP(embeddings, hidden, embeddings, hidden_norm=True, hidden_bias=False)
-
-
-def linear(features: int, *, output: int = 128) -> MLP:
-    """One linear layer with bias."""
-    return MLP(features, output)
 
 
 def clip(features: int, *, output: int = 512) -> MLP:
@@ -176,29 +107,28 @@ def clip(features: int, *, output: int = 512) -> MLP:
     return head
 
 
-def identity(features: int) -> Identity:
-    """No head."""
-    return Identity(features)
-
+NORMS = {"hidden_norm": True, "output_norm": "affine"}  # batch normalisation after every layer
+SIMCLR = {**NORMS, "output_norm": "no_shift", "hidden_bias": False, "output_bias": False}
+SIMSIAM = {**SIMCLR, "output_norm": "plain"}  # the last without scale and shift
 
 HEADS: Table[Callable[..., MLP | Identity]] = Table(
     "head",
     {
-        "simclr-v1": simclr_v1,
-        "simclr-v2": simclr_v2,
-        "kernel-infonce": kernel_infonce,
-        "random-walk": random_walk,
-        "spectral": spectral,
-        "spectral-imagenet": spectral_imagenet,
-        "moco-v1": moco_v1,
-        "moco-v2": moco_v2,
-        "kernel-moco": kernel_moco,
-        "swav": swav,
-        "simsiam": simsiam,
-        "simsiam-cifar": simsiam_cifar,
+        "simclr-v1": Design((None,), 128, SIMCLR),
+        "simclr-v2": Design((None, None), 128, SIMCLR),  # of SimCLR's repository
+        "kernel-infonce": Design((None,), 128, {"hidden_norm": True, "output_bias": False}),  # concatenation sum: 256
+        "random-walk": Design((512,), 512),  # CLRW's
+        "spectral": Design((2048,), 1000, NORMS),  # HaoChen et al. on CIFAR
+        "spectral-imagenet": Design((8192, 8192), 8192, NORMS),
+        "moco-v1": Design((), 128),
+        "moco-v2": Design((None,), 128),
+        "kernel-moco": Design((512,), 128),  # Kernel-InfoNCE's
+        "swav": Design((2048,), 128, {"hidden_norm": True}),  # and DeepCluster-v2's, SeLa-v2's
+        "simsiam": Design((2048, 2048), 2048, SIMSIAM),
+        "simsiam-cifar": Design((2048,), 2048, SIMSIAM),
         "clip": clip,
-        "linear": linear,
-        "identity": identity,
+        "linear": Design((), 128),
+        "identity": Identity,  # no head
     },
 )
 

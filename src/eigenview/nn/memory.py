@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.distributed import Group, gather_rows, rank, world_size
-from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.errors import DataError, ShapeError
+from eigenview.nn.queues import check_sizes
 
 
 class MemoryBank(nn.Module):
@@ -22,9 +23,7 @@ class MemoryBank(nn.Module):
 
     def __init__(self, crops: int, items: int, width: int) -> None:
         super().__init__()
-        for name, size in {"crops": crops, "items": items, "width": width}.items():
-            if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-                raise SettingError(f"a memory bank's {name} must be a whole number of at least 1; got {size}")
+        check_sizes("a memory bank", crops=crops, items=items, width=width)
         self.register_buffer("rows", torch.zeros(crops, items, width))
         self.register_buffer("seen", torch.zeros(items, dtype=torch.bool))
 

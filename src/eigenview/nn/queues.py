@@ -23,7 +23,7 @@ class Queue(nn.Module):
 
     def __init__(self, length: int, width: int, *, seed: int = 0) -> None:
         super().__init__()
-        _check_sizes(length=length, width=width)
+        check_sizes("a queue", length=length, width=width)
         start = torch.randn(length, width, generator=torch.Generator().manual_seed(seed))
         self.register_buffer("rows", normalize(start, dim=1))
         self.register_buffer("pointer", torch.zeros((), dtype=torch.long))  # where the oldest row is
@@ -58,7 +58,7 @@ class CropQueue(nn.Module):
 
     def __init__(self, crops: int, length: int, width: int) -> None:
         super().__init__()
-        _check_sizes(crops=crops, length=length, width=width)
+        check_sizes("a queue", crops=crops, length=length, width=width)
         self.register_buffer("rows", torch.zeros(crops, length, width))
         self.register_buffer("filled", torch.zeros((), dtype=torch.long))  # rows enqueued so far, at most L
 
@@ -86,10 +86,10 @@ class CropQueue(nn.Module):
         self.filled.copy_((self.filled + added).clamp_max(length))
 
 
-def _check_sizes(**sizes: int) -> None:
+def check_sizes(whose: str, **sizes: int) -> None:
     for name, size in sizes.items():
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise SettingError(f"a queue's {name} must be a whole number of at least 1; got {size}")
+            raise SettingError(f"{whose}'s {name} must be a whole number of at least 1; got {size}")
 
 
 def _check_rows(rows: Tensor, width: int) -> None:

@@ -24,7 +24,7 @@ class Architecture:
     """One row of the papers' tables."""
 
     depths: tuple[int, int, int, int]  # blocks per stage
-    has_bottlenecks: bool
+    has_bottlenecks: bool = True
     groups: int = 1
     group_width: int = 64  # channels per group in the first stage's 3×3 convolutions, when the planes are 64
 

@@ -20,11 +20,5 @@ class EncoderSettings(Strict):
 
     def build(self, *, channels: int, image_size: int) -> Encoder:
         """The encoder, with random weights drawn from the global generator."""
-        return build_encoder(
-            self.name,
-            width=self.width,
-            stem=self.stem,
-            channels=channels,
-            normalization=self.normalization,
-            image_size=image_size,
-        )
+        options = self.model_dump(include={"width", "stem", "normalization"})
+        return build_encoder(self.name, channels=channels, image_size=image_size, **options)
