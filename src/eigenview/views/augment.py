@@ -7,7 +7,7 @@ turn, the colour matrix with the normalisation folded in, one clamp to [0, 1], s
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -40,6 +40,7 @@ class ViewBatch:
         return [view for group in self.groups for view in torch.split(group, self.images)]
 
 
+@dataclass(frozen=True)
 class Views:
     """The views of a recipe: a pure function of (seed, epoch, item index, view number).
 
@@ -47,12 +48,8 @@ class Views:
     Photos: a ``Cropper`` cuts each photo's crops in a worker, ``views.finish(crops, indices, epoch=…)`` does the rest.
     """
 
-    def __init__(self, recipe: Recipe, *, seed: int = 0) -> None:
-        self.recipe = recipe
-        self.seed = seed
-
-    def __repr__(self) -> str:
-        return f"Views({self.recipe!r}, seed={self.seed})"
+    recipe: Recipe
+    seed: int = field(default=0, kw_only=True)
 
     def __call__(self, images: Tensor, indices: Tensor | Sequence[int], *, epoch: int) -> ViewBatch:
         check_images(images)

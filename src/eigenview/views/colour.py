@@ -13,8 +13,8 @@ clamps after each step. ``colour_steps`` is that other way, with exact HSV hue.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -23,8 +23,7 @@ LUMA = (0.299, 0.587, 0.114)
 _YIQ = ((0.299, 0.587, 0.114), (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.311135))
 
 
-@dataclass(frozen=True)
-class ColourFactors:
+class ColourFactors(NamedTuple):
     """``Colours`` as tensors (n,), beside the images."""
 
     brightness: Tensor
@@ -35,14 +34,7 @@ class ColourFactors:
     grey: Tensor
 
     def part(self, block: slice) -> ColourFactors:
-        return ColourFactors(
-            self.brightness[block],
-            self.contrast[block],
-            self.saturation[block],
-            self.hue[block],
-            self.order[block],
-            self.grey[block],
-        )
+        return ColourFactors(*(values[block] for values in self))
 
 
 def colour_matrices(factors: ColourFactors, channels: int) -> tuple[Tensor, Tensor]:
@@ -69,9 +61,8 @@ def colour_steps(images: Tensor, factors: ColourFactors) -> Tensor:
     """The four operations on images (n, c, h, w) in [0, 1], in each image's order, clamped after each; then grey."""
     images = images.clone()
     operations = (_brightness, _contrast, _saturation, _hue)
-    amounts = (factors.brightness, factors.contrast, factors.saturation, factors.hue)
     for step in range(len(operations)):
-        for number, (operation, amount) in enumerate(zip(operations, amounts, strict=True)):
+        for number, (operation, amount) in enumerate(zip(operations, factors, strict=False)):
             chosen = (factors.order[:, step] == number).nonzero()[:, 0]
             if len(chosen) and (images.shape[1] == 3 or number < 2):
                 images[chosen] = operation(images[chosen], amount[chosen][:, None, None, None]).clamp_(0.0, 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -12,18 +12,7 @@ from torch import Tensor
 from eigenview.errors import SettingError, ShapeError
 from eigenview.views.augment import check_images
 from eigenview.views.photos import Photo, Pixels, check_pixels, reduction, resize
-from eigenview.views.presets import (
-    CIFAR_MEAN,
-    CIFAR_STD,
-    IMAGENET_MEAN,
-    IMAGENET_STD,
-    KERNEL_CIFAR_MEAN,
-    KERNEL_CIFAR_STD,
-    KERNEL_STL_MEAN,
-    KERNEL_STL_STD,
-    WANG_ISOLA_MEAN,
-    WANG_ISOLA_STD,
-)
+from eigenview.views.presets import PRESETS
 from eigenview.views.recipe import Interpolation, Recipe, check_interpolation, check_statistics
 from eigenview.views.resample import Span, resample, resampling_matrix
 from eigenview.views.work import normalised_limits
@@ -116,14 +105,17 @@ def _centred(length: int, size: int) -> int:
     return round((length - size) / 2)
 
 
+_RESIZED = {  # the shorter side before the crop, where it was published
+    "random-walk-cifar": 36,
+    "spectral-cifar": 40,
+    "kernel-infonce-cifar": 35,  # 1.1 × size, as in the following
+    "kernel-infonce-tiny-imagenet": 70,
+    "kernel-infonce-imagenet": 246,
+    "kernel-infonce-stl": 105,
+    "wang-isola-stl": 70,
+}
 EVALUATIONS: dict[str, CentreView] = {
-    "imagenet": CentreView(256, 224, IMAGENET_MEAN, IMAGENET_STD),
-    "random-walk-cifar": CentreView(36, 32, CIFAR_MEAN, CIFAR_STD),
-    "spectral-cifar": CentreView(40, 32, IMAGENET_MEAN, IMAGENET_STD),
-    "spectral-tiny-imagenet": CentreView(74, 64, IMAGENET_MEAN, IMAGENET_STD),
-    "kernel-infonce-cifar": CentreView(35, 32, KERNEL_CIFAR_MEAN, KERNEL_CIFAR_STD),  # resize 1.1 × size
-    "kernel-infonce-tiny-imagenet": CentreView(70, 64, IMAGENET_MEAN, IMAGENET_STD),
-    "kernel-infonce-imagenet": CentreView(246, 224, IMAGENET_MEAN, IMAGENET_STD),
-    "kernel-infonce-stl": CentreView(105, 96, KERNEL_STL_MEAN, KERNEL_STL_STD),
-    "wang-isola-stl": CentreView(70, 64, WANG_ISOLA_MEAN, WANG_ISOLA_STD),
+    "imagenet": centre_view(PRESETS["moco-v2"]),
+    "spectral-tiny-imagenet": replace(centre_view(PRESETS["kernel-infonce-tiny-imagenet"]), resize=74),
+    **{name: replace(centre_view(PRESETS[name]), resize=resize) for name, resize in _RESIZED.items()},
 }

@@ -6,6 +6,7 @@ What a worker sends on is uint8 crops of the views' sizes; ``Views.finish`` does
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -40,6 +41,7 @@ class Photo(Protocol):
         """uint8 (h, w, c), at about 1 / ``reduce`` of the size where that is cheap, otherwise whole."""
 
 
+@dataclass(frozen=True)
 class Cropper:
     """Cuts a photo's crops: ``cropper(photo, epoch, index)`` → one uint8 (size, size, c) array for each view.
 
@@ -47,12 +49,8 @@ class Cropper:
     once, as small as every crop allows; a reduced photo is cut at the same place. Picklable.
     """
 
-    def __init__(self, recipe: Recipe, *, seed: int = 0) -> None:
-        self.recipe = recipe
-        self.seed = seed
-
-    def __repr__(self) -> str:
-        return f"Cropper({self.recipe!r}, seed={self.seed})"
+    recipe: Recipe
+    seed: int = field(default=0, kw_only=True)
 
     def __call__(self, photo: Photo, epoch: int, index: int) -> tuple[Pixels, ...]:
         width, height = photo.size

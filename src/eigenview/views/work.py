@@ -8,7 +8,6 @@ from dataclasses import fields
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from eigenview.views.colour import ColourFactors, colour_matrices, colour_steps, luma_row
@@ -126,14 +125,6 @@ def normalised_limits(mean: Sequence[float], std: Sequence[float], channels: int
 
 
 def _factors(colours: Colours, device: torch.device) -> ColourFactors:
-    def numbers(values: NDArray[np.float64]) -> Tensor:
-        return torch.from_numpy(values.astype(np.float32)).to(device)
-
-    return ColourFactors(
-        brightness=numbers(colours.brightness),
-        contrast=numbers(colours.contrast),
-        saturation=numbers(colours.saturation),
-        hue=numbers(colours.hue),
-        order=torch.from_numpy(colours.order).to(device),
-        grey=torch.from_numpy(colours.grey).to(device),
-    )
+    arrays = [getattr(colours, name) for name in ColourFactors._fields]
+    narrow = [array.astype(np.float32) if array.dtype == np.float64 else array for array in arrays]
+    return ColourFactors(*(torch.from_numpy(array).to(device) for array in narrow))
