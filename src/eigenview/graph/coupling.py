@@ -221,16 +221,15 @@ class _Bound:
         """Σ|T−Q| or Σ(T−Q)² over the partition set. Only the positives need visiting: elsewhere T is 0 and each row of
         Q sums to 1."""
         log_partition = self._over_partition("log_sum")
-        if self.spec.divergence == "absolute":
-            rows = 1 + self.graph.absolute_rows(self.positives, log_partition)
+        is_squared = self.spec.divergence == "squared"
+        rows = self.graph.distance_rows(self.positives, log_partition, is_squared=is_squared)
+        if is_squared:
+            of_squares = replace(self, graph=self.graph.squared())._over_partition("log_sum")
+            rows = rows + (of_squares - 2 * log_partition).exp()  # Σ Q²
         else:
-            squares = (self.doubled()._over_partition("log_sum") - 2 * log_partition).exp()
-            rows = squares + self.graph.squared_rows(self.positives, log_partition)
+            rows = rows + 1  # Σ Q
         _, row_weight = self.graph.row_weights(self.positives)
         return sum_over_processes(rows.sum(), self.group) / self._scale(row_weight)
-
-    def doubled(self) -> _Bound:
-        return replace(self, graph=self.graph.squared())
 
     def _over_partition(self, reduction: Literal["log_sum", "softplus_sum"]) -> Tensor:
         """(n,) log Σ k or Σ log(1+k) over each anchor's partition set.

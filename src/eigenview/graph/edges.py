@@ -66,14 +66,15 @@ class Graph:
         return replace(self, anchors=self.anchors * scale, extra=extra, bias=2 * self.bias)
 
     def rows(self, reduction: Reduction, mask: Mask) -> Tensor:
-        reduced = reduce_rows(
-            self.anchors, self.candidates, self.kernel, reduction=reduction, mask=mask, block_size=self.block_size
-        )
-        return reduced + self.bias if reduction == "log_sum" else reduced
+        return self._reduced(self.candidates, reduction, mask)
 
     def rows_over_extra(self, reduction: Reduction) -> Tensor:
         assert self.extra is not None
-        reduced = reduce_rows(self.anchors, self.extra, self.kernel, reduction=reduction, block_size=self.block_size)
+        return self._reduced(self.extra, reduction, None)
+
+    def _reduced(self, candidates: Tensor | None, reduction: Reduction, mask: Mask | None) -> Tensor:
+        size = self.block_size
+        reduced = reduce_rows(self.anchors, candidates, self.kernel, reduction=reduction, mask=mask, block_size=size)
         return reduced + self.bias if reduction == "log_sum" else reduced
 
     def along(self, edges: Edges) -> Tensor:
@@ -121,21 +122,13 @@ class Graph:
         shift = highest.nan_to_num(neginf=0.0)
         return self._added(positives, (similarities - shift[positives.row]).exp()).log() + shift
 
-    def absolute_rows(self, positives: Positives, log_partition: Tensor) -> Tensor:
-        """Σ over positives of |T − Q| − Q, (n,)."""
+    def distance_rows(self, positives: Positives, log_partition: Tensor, *, is_squared: bool) -> Tensor:
+        """Σ over positives of |T − Q| − Q, or of T² − 2 T·Q if squared, (n,)."""
         if isinstance(positives, EqualIds):
             return positives.row_count - 2 * self._probability_of_positives(positives, log_partition)
         edges = _listed(positives)
-        q = (self.along(edges) - log_partition[edges.row]).exp()
-        return self._added(edges, (edges.weight - q).abs() - q)
-
-    def squared_rows(self, positives: Positives, log_partition: Tensor) -> Tensor:
-        """Σ over positives of T² − 2 T·Q, (n,)."""
-        if isinstance(positives, EqualIds):
-            return positives.row_count - 2 * self._probability_of_positives(positives, log_partition)
-        edges = _listed(positives)
-        q = (self.along(edges) - log_partition[edges.row]).exp()
-        return self._added(edges, edges.weight.square() - 2 * edges.weight * q)
+        t, q = edges.weight, (self.along(edges) - log_partition[edges.row]).exp()
+        return self._added(edges, t.square() - 2 * t * q if is_squared else (t - q).abs() - q)
 
     def _probability_of_positives(self, positives: EqualIds, log_partition: Tensor) -> Tensor:
         if bool((positives.row_weight != 1).any()):

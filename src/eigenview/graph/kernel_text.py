@@ -8,32 +8,22 @@ from collections.abc import Callable
 from torch import Tensor
 
 from eigenview.errors import SettingError
-from eigenview.graph.kernels import (
-    CauchyKernel,
-    CosineKernel,
-    ExponentialKernel,
-    GaussianKernel,
-    InnerProductKernel,
-    Kernel,
-    LaplacianKernel,
-    StudentTKernel,
-    concatenated,
-    learnable,
-)
+from eigenview.graph import kernels
+from eigenview.graph.kernels import Kernel
 from eigenview.names import Table
 
 PARTS: Table[Callable[..., Kernel | Tensor]] = Table(
     "kernel",
     {
-        "Cauchy": CauchyKernel,
-        "Cosine": CosineKernel,
-        "Exponential": ExponentialKernel,
-        "Gaussian": GaussianKernel,
-        "InnerProduct": InnerProductKernel,
-        "Laplacian": LaplacianKernel,
-        "StudentT": StudentTKernel,
-        "concat": concatenated,
-        "learnable": learnable,
+        "Cauchy": kernels.CauchyKernel,
+        "Cosine": kernels.CosineKernel,
+        "Exponential": kernels.ExponentialKernel,
+        "Gaussian": kernels.GaussianKernel,
+        "InnerProduct": kernels.InnerProductKernel,
+        "Laplacian": kernels.LaplacianKernel,
+        "StudentT": kernels.StudentTKernel,
+        "concat": kernels.concatenated,
+        "learnable": kernels.learnable,
     },
 )
 
