@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import ClassVar
+from typing import ClassVar, Self, dataclass_transform
 
 from torch import Tensor, nn
-from typing_extensions import dataclass_transform
 
 from eigenview.graph.kernels import Kernel, Scalar
 
@@ -31,7 +30,7 @@ class Objective(nn.Module):
         for name in vars(cls).keys() & cls.__annotations__.keys():
             delattr(cls, name)  # a default on the class would hide a parameter of that name
 
-    def __new__(cls, *_: object, **__: object) -> Objective:
+    def __new__(cls, *_: object, **__: object) -> Self:
         module = super().__new__(cls)
         nn.Module.__init__(module)  # before the fields are set, some of which may be parameters
         return module
