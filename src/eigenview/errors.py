@@ -19,5 +19,9 @@ class DataError(EigenviewError, ValueError):
     """Values, files or labels that cannot be used: NaN rows, an empty folder, a corrupt table."""
 
 
+class WriteError(DataError):
+    """A place that cannot be written: a full disk, a folder that is read-only."""
+
+
 class NotFiniteError(DataError):
     """NaN or Inf where numbers were needed."""

@@ -6,6 +6,7 @@ line of error; what stood in the place stays, and no half-written file is left b
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
-from eigenview.errors import DataError, EigenviewError
+from eigenview.errors import DataError, EigenviewError, WriteError
 from eigenview.names import printable
 
 if TYPE_CHECKING:
@@ -129,11 +130,22 @@ def write_json(path: Path, content: object, *, indent: int | None = None) -> Pat
 
 def append_line(path: Path, line: str) -> None:
     """One more line of a file that is read line by line; a link in its place is not followed."""
+    append_bytes(path, f"{line}\n".encode(errors="backslashreplace"))
+
+
+def append_bytes(path: Path, data: bytes) -> None:
+    """At the end of a file, all of it or nothing; a link in its place is not followed."""
     with _explained(path):
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
-        handle = os.open(path, flags, 0o666)
-        with os.fdopen(handle, "a", encoding="utf-8", errors="backslashreplace") as file:
-            file.write(f"{line}\n")
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
+        with os.fdopen(handle, "ab", buffering=0) as file:
+            length = file.seek(0, os.SEEK_END)
+            try:
+                written = file.write(data)
+                if written != len(data):  # what the disk still took
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            except OSError:
+                file.truncate(length)
+                raise
 
 
 def save_tensors(file: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
@@ -256,7 +268,7 @@ def _explained(path: Path) -> Iterator[None]:
     except OSError as error:
         is_inside_a_file = isinstance(error, (FileExistsError, NotADirectoryError))
         why = "a file is in the place of its folder" if is_inside_a_file else error.strerror or str(error)
-        raise DataError(f"cannot write {printable(path)}: {why}; choose another place, or make room there") from None
+        raise WriteError(f"cannot write {printable(path)}: {why}; choose another place, or make room there") from None
 
 
 def _why(text: str) -> str:

@@ -43,6 +43,26 @@ def test_the_second_is_told_who_holds_it(tmp_path):
         pass
 
 
+def hold_with_a_child_and_die(rank: int, folder: str) -> None:
+    RunLock(Path(folder)).__enter__()
+    child = os.fork()
+    if child == 0:
+        time.sleep(60)
+        os._exit(0)
+    Path(folder, "child").write_text(str(child))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_a_killed_holders_children_hold_nothing(tmp_path):
+    assert exit_codes_of(1, hold_with_a_child_and_die, str(tmp_path)) == [-signal.SIGKILL]
+    child = int((tmp_path / "child").read_text())
+    try:
+        with RunLock(tmp_path):
+            os.kill(child, 0)  # it is still there
+    finally:
+        os.kill(child, signal.SIGKILL)
+
+
 def test_a_killed_holder_leaves_no_lock(tmp_path):
     assert exit_codes_of(1, hold_and_die, str(tmp_path)) == [-signal.SIGKILL]
     assert (tmp_path / ".lock").exists()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from eigenview.data.position import Positioned, replaces_unreadable
 from eigenview.data.source import BatchSource, Source
 from eigenview.data.workers import results, start_workers, worker_count
 from eigenview.distributed import Group, rank, world_size
-from eigenview.errors import SettingError
+from eigenview.errors import EigenviewError, SettingError
 
 
 @dataclass(frozen=True)
@@ -105,10 +106,18 @@ class Loader(Positioned):
         first, self._resume_at = self._resume_at or 0, None
         self._step = first
         self._requests.waiting = self._planned(first)
-        for batch in self._batches():
+        with closing(self._batches()) as batches:
+            for batch in batches:
+                self._note(batch)
+                self._step += 1
+                yield batch
+
+    def _note(self, batch: Batch) -> None:
+        try:
             self._failures.note(batch.unreadable)
-            self._step += 1
-            yield batch
+        except EigenviewError:
+            self._machine = None  # a full disk ends the run, and its workers before a traceback would
+            raise
 
     def _planned(self, first: int) -> Iterator[Request]:
         order, epoch = self.plan.order(self._epoch), self._epoch
@@ -116,7 +125,7 @@ class Loader(Positioned):
             everyone = self.plan.global_batch(order, step)
             yield Request(epoch, share_of(everyone, self._rank, self._world), int(everyone[0]))
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Generator[Batch]:
         if self.workers == 0:
             yield from map(self._fetcher.fetch, self._requests)
             return

@@ -19,6 +19,19 @@ except ImportError:  # no POSIX: the lock then says who writes, and hinders nobo
     fcntl = None  # type: ignore[assignment]
 
 NAME = ".lock"
+_held: set[int] = set()  # descriptors of this process's locks
+
+
+def _let_go() -> None:
+    """In a forked process, such as one that decodes images: it must not hold its parent's locks, or outlive them."""
+    for descriptor in _held:
+        with suppress(OSError):
+            os.close(descriptor)
+    _held.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go)
 
 
 class RunLock:
@@ -46,6 +59,7 @@ class RunLock:
         except OSError as error:
             self._close()
             raise SettingError(f"cannot lock {printable(self.folder)}: {error.strerror or error}") from None
+        _held.add(self._file)
         mine = {"process": os.getpid(), "machine": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
         with suppress(OSError):
             os.ftruncate(self._file, 0)
@@ -59,6 +73,7 @@ class RunLock:
 
     def _close(self) -> None:
         if self._file is not None:
+            _held.discard(self._file)
             with suppress(OSError):
                 os.close(self._file)
             self._file = None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eigenview.diagnostics.progress import RunProgress, late_fall
-from eigenview.errors import DataError
+from eigenview.errors import DataError, WriteError
 from eigenview.files import JSON, append_line, write_text
 from eigenview.names import printable
 
@@ -93,8 +93,8 @@ class MetricsFile:
         text = json.dumps({name: _finite(value) for name, value in line.items()}, allow_nan=False)
         try:
             append_line(self.path, text)
-        except DataError as error:
-            raise DataError(f"{error}, then go on with --resume") from None
+        except WriteError as error:
+            raise WriteError(f"{error}, then go on with --resume") from None
 
     def cut(self, step: int) -> None:
         """Forget lines beyond ``step``: a resumed run writes them again."""

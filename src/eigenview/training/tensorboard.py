@@ -2,44 +2,66 @@
 
 from __future__ import annotations
 
+import io
+import os
+import socket
+import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from eigenview.errors import SettingError
+from eigenview.errors import SettingError, WriteError
+from eigenview.files import append_bytes, inside
+from eigenview.names import printable
 from eigenview.training.listeners import Listener, Plan
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
 
 FOLDER = "tensorboard"  # in a run
 
 
 class TensorBoard(Listener):
-    """Every number of a line of metrics becomes a point at its step. A resumed run purges what it repeats."""
+    """Every number of a line of metrics becomes a point at its step. A resumed run purges what it repeats.
+
+    Records are written as they come: TensorBoard's own writer does so in a thread, which a full disk ends unheard.
+    """
 
     def __init__(self, run: Path) -> None:
-        self._folder = run / FOLDER
-        self._writer: SummaryWriter | None = None
+        self._run, self._step = run, 0
+        self._file: Path | None = None
 
     def started(self, plan: Plan) -> None:
         try:
-            from torch.utils.tensorboard import SummaryWriter
+            from tensorboard.compat.proto.event_pb2 import SessionLog
         except ImportError:
             raise SettingError("tensorboard is not installed: pip install 'eigenview[tensorboard]'") from None
-        self._writer = SummaryWriter(str(self._folder), purge_step=plan.done_steps + 1)
+        name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
+        folder = inside(self._run, FOLDER)
+        try:
+            folder.mkdir(exist_ok=True)
+        except OSError as error:
+            raise WriteError(f"cannot write {printable(folder)}: {error.strerror or error}") from None
+        self._file, self._step = folder / name, plan.done_steps
+        self._write(file_version="brain.Event:2")
+        self._write(step=plan.done_steps + 1, session_log=SessionLog(status=SessionLog.START))
 
     def measured(self, line: Mapping[str, Any]) -> None:
-        if self._writer is None:
-            return
-        for name, value in line.items():
-            if isinstance(value, (int, float)) and name != "step":
-                self._writer.add_scalar(name, value, line["step"])
+        from tensorboard.compat.proto.summary_pb2 import Summary
+
+        self._step = line["step"]
+        values = {name: value for name, value in line.items() if isinstance(value, (int, float)) and name != "step"}
+        points = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._write(step=self._step, summary=Summary(value=points))
 
     def told(self, message: str) -> None:
-        if self._writer is not None:
-            self._writer.add_text("alarms", message)
+        from torch.utils.tensorboard.summary import text
 
-    def ended(self) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        self._write(step=self._step, summary=text("alarms", message))  # type: ignore[no-untyped-call]
+
+    def _write(self, **fields: Any) -> None:
+        from tensorboard.compat.proto.event_pb2 import Event
+        from tensorboard.summary.writer.record_writer import RecordWriter
+
+        if self._file is None:  # told before it started
+            return
+        record = io.BytesIO()
+        RecordWriter(record).write(Event(wall_time=time.time(), **fields).SerializeToString())
+        append_bytes(self._file, record.getvalue())
