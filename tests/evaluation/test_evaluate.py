@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from eigenview.cli.scores_table import line_of
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import (
@@ -21,6 +25,7 @@ from eigenview.evaluation import (
     evaluate,
     few_label_accuracy,
     knn_predict,
+    linear,
     protocol_scores,
     select_logistic,
     view_probe_scores,
@@ -67,6 +72,29 @@ def test_every_protocol_scores_raw_digits_far_above_chance():
         assert score.value > 0.3
         assert score.data_name == "digits"
     assert next(score for score in scores if score.name == "linear").value > 0.9
+
+
+def test_long_protocols_say_what_they_measure_and_how_far_they_are(monkeypatch, capsys):
+    monkeypatch.setattr("eigenview.progress.PLAIN_EVERY", -1.0)  # a line for every step
+    scores_of(protocols=["linear", "few-label"])
+    said = capsys.readouterr().err
+    assert "linear: raw pixels: 36 of 36" in said
+    assert "10 labels a class: raw pixels: 20 of 20" in said
+    assert "1-NN, 1 labels a class: raw pixels: 7 of 20" in said
+    scores_of(protocols=["linear"], measuring=Measuring(shows_progress=False))
+    assert capsys.readouterr().err == ""
+
+
+def test_a_score_says_when_its_fits_ended_early(monkeypatch, tmp_path):
+    monkeypatch.setitem(linear.ITERATIONS, torch.float32, 2)
+    monkeypatch.setitem(linear.ITERATIONS, torch.float64, 2)
+    short, *few = scores_of(protocols=["linear", "few-label"])
+    assert re.fullmatch(r"\d+ of 37 fits ended by their number of iterations, short of the optimum", short.note)
+    assert {score.note[:11] for score in few} == {"20 of 20 fi", ""}  # the nearest row is found by no fit
+    ScoreFolder(tmp_path).save(short)
+    assert ScoreFolder(tmp_path).load() == [short]
+    assert short.protocol_hash == replace(short, note="").protocol_hash
+    assert short.note in line_of(short)
 
 
 def test_scores_of_two_encoders_are_compared_on_the_same_items(tmp_path):

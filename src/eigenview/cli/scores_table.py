@@ -31,7 +31,8 @@ def title(score: Score, *, with_data: bool = False) -> str:
 
 def line_of(score: Score) -> str:
     """A score as it comes."""
-    return f"{score.subject}: {title(score, with_data=True)}: {cell(score)}"
+    note = f" ({score.note})" if score.note else ""
+    return f"{score.subject}: {title(score, with_data=True)}: {cell(score)}{note}"
 
 
 def show_scores(scores: Sequence[Score], output: Output) -> None:
@@ -60,6 +61,7 @@ def score_as_json(score: Score) -> dict[str, JSON]:
         "layer": str(score.protocol.get("layer", "")),
         "value": score.value,
         "interval": list(score.interval),
+        "note": score.note,
         "protocol_hash": score.protocol_hash,
         "data_hash": score.data_hash,
     }

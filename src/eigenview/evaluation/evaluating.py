@@ -74,4 +74,5 @@ def _splits(subject: Subject, task: Task, layers: Sequence[str], how: Measuring)
             subject.name,
             subject.identity,
             how.seed,
+            how.is_shown,
         )

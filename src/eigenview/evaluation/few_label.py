@@ -24,6 +24,8 @@ from eigenview.evaluation.knn import knn_predict
 from eigenview.evaluation.lbfgs import Advance
 from eigenview.evaluation.scores import mean_interval
 
+Classifier = Literal["logistic", "nearest"]
+
 
 @dataclass(frozen=True)
 class FewLabels:
@@ -44,7 +46,7 @@ def few_label_accuracy(
     test_labels: Tensor,
     *,
     per_class: int,
-    classifier: Literal["logistic", "nearest"] = "logistic",
+    classifier: Classifier = "logistic",
     draws: int = 20,
     inverse_penalty: float = 1.0,
     seed: int = 0,

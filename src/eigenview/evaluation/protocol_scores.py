@@ -18,7 +18,7 @@ from eigenview.evaluation.clustering import (
     contingency,
     normalised_mutual_information,
 )
-from eigenview.evaluation.few_label import few_label_accuracy
+from eigenview.evaluation.few_label import Classifier, few_label_accuracy
 from eigenview.evaluation.knn import knn_predict
 from eigenview.evaluation.linear import INVERSE_PENALTIES, select_logistic
 from eigenview.evaluation.probe import FeatureRows, train_probe
@@ -26,6 +26,7 @@ from eigenview.evaluation.protocols import PROBES, ProbeProtocol
 from eigenview.evaluation.retrieval import retrieve
 from eigenview.evaluation.scores import mean_score, subsample_interval
 from eigenview.files import JSON
+from eigenview.progress import progress_bar
 from eigenview.runs import Score
 
 NEIGHBOURS = (1, 5, 20, 200)
@@ -48,6 +49,7 @@ class Split:
     subject: str
     encoder: str
     seed: int
+    shows_progress: bool = False
 
     def __post_init__(self) -> None:
         check_labels(self.train_labels, len(self.train), "training labels")
@@ -89,33 +91,47 @@ def knn_scores(split: Split) -> Iterator[Score]:
 def linear_scores(split: Split) -> Iterator[Score]:
     """Logistic regression on standardised features, the penalty by cross-validation on the training part."""
     train, test = split.standardised()
-    selection = select_logistic(train, split.train_labels, folds=FOLDS, seed=split.seed)
+    fits = len(INVERSE_PENALTIES) * (FOLDS + 1)
+    with progress_bar(f"linear: {split.subject}", total=fits, shown=split.shows_progress) as advance:
+        selection = select_logistic(train, split.train_labels, folds=FOLDS, seed=split.seed, advance=advance)
     right = selection.classifier.predict(test) == split.test_labels
     grid: list[JSON] = [*INVERSE_PENALTIES]
-    yield split.score(right, "linear", "accuracy", standardised=True, inverse_penalties=grid, folds=FOLDS)
+    score = split.score(right, "linear", "accuracy", standardised=True, inverse_penalties=grid, folds=FOLDS)
+    unfinished = selection.unfinished + (not selection.classifier.is_converged)
+    yield replace(score, note=_shortfall(unfinished, fits + 1))
 
 
 def few_label_scores(split: Split) -> Iterator[Score]:
     """Logistic regression on standardised features, and the nearest row by cosine, from a few labels of each class."""
     fewest = int(torch.unique(split.train_labels, return_counts=True)[1].min())
+    kinds: tuple[tuple[Classifier, str, tuple[Tensor, Tensor], dict[str, JSON]], ...] = (
+        ("logistic", "", split.standardised(), {"inverse_penalty": 1.0}),
+        ("nearest", "1-NN, ", (split.train, split.test), {"similarity": "cosine"}),
+    )
     for count in (number for number in LABELS_PER_CLASS if number <= fewest):
-        for classifier, prefix, (train, test) in (
-            ("logistic", "", split.standardised()),
-            ("nearest", "1-NN, ", (split.train, split.test)),
-        ):
-            accuracy = few_label_accuracy(
-                train,
-                split.train_labels,
-                test,
-                split.test_labels,
-                per_class=count,
-                classifier=classifier,  # type: ignore[arg-type]
-                draws=DRAWS,
-                seed=split.seed,
-            )
-            own: dict[str, JSON] = {"inverse_penalty": 1.0} if classifier == "logistic" else {"similarity": "cosine"}
-            score = split.score(accuracy.items, f"{prefix}{count} labels a class", "accuracy", draws=DRAWS, **own)
-            yield replace(score, interval=accuracy.interval)  # over draws, the larger uncertainty
+        for classifier, prefix, (train, test), own in kinds:
+            name = f"{prefix}{count} labels a class"
+            with progress_bar(f"{name}: {split.subject}", total=DRAWS, shown=split.shows_progress) as advance:
+                accuracy = few_label_accuracy(
+                    train,
+                    split.train_labels,
+                    test,
+                    split.test_labels,
+                    per_class=count,
+                    classifier=classifier,
+                    draws=DRAWS,
+                    seed=split.seed,
+                    advance=advance,
+                )
+            score = split.score(accuracy.items, name, "accuracy", draws=DRAWS, **own)
+            note = _shortfall(accuracy.unfinished, DRAWS)
+            yield replace(score, interval=accuracy.interval, note=note)  # over draws, the larger uncertainty
+
+
+def _shortfall(unfinished: int, fits: int) -> str:
+    return (
+        f"{unfinished} of {fits} fits ended by their number of iterations, short of the optimum" if unfinished else ""
+    )
 
 
 def cluster_scores(split: Split, *, method: str, name: str) -> Iterator[Score]:

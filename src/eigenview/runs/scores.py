@@ -35,6 +35,7 @@ class Score:
     seed: int = 0
     higher_is_better: bool = True
     items: tuple[float, ...] = ()  # one a test item, in order; empty where the figure is no mean over items
+    note: str = ""  # what a reader should know of how it came about, such as a fit that ended early
 
     @property
     def protocol_hash(self) -> str:
