@@ -18,15 +18,16 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import pillow_heif
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from eigenview.data import Source, UnreadableImage, open_source
 from eigenview.data.source import Share
 from eigenview.errors import EigenviewError
-from tests.data.pictures import encoded, gradient
+from tests.data.pictures import HAS_AVIF, encoded, gradient
 
-PICTURES = ("PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF", "PPM", "JPEG2000", "AVIF")
+PICTURES = ["PNG", "JPEG", "WEBP", "BMP", "TIFF", "GIF", "PPM", "JPEG2000", "HEIF", *["AVIF"] * HAS_AVIF]
 
 
 def write_good_files(root: Path) -> list[str]:
@@ -35,8 +36,8 @@ def write_good_files(root: Path) -> list[str]:
     texts = [_write_pictures(root / "pictures")]
     np.save(root / "x.npy", np.zeros((3, 8, 8, 3), dtype=np.uint8))
     np.savez_compressed(root / "xy.npz", images=np.zeros((3, 8, 8, 3), dtype=np.uint8), labels=np.arange(3))
-    (root / "list.csv").write_text("path,caption,label\npictures/0.png,a cat,cat\npictures/1.jpeg,ein Hund,dog\n")
-    rows = [{"path": "pictures/0.png", "captions": ["a", "b"], "label": 4}, {"path": "pictures/1.jpeg", "label": None}]
+    (root / "list.csv").write_text("path,caption,label\npictures/0.png,a cat,cat\npictures/1.png,ein Hund,dog\n")
+    rows = [{"path": "pictures/0.png", "captions": ["a", "b"], "label": 4}, {"path": "pictures/1.png", "label": None}]
     (root / "list.jsonl").write_text("\n".join(map(json.dumps, rows)))
     texts += [str(root / name) for name in ("x.npy", "xy.npz", "list.csv", "list.jsonl")]
     texts += [*_write_tables(root), *_write_shards(root), *_write_sets(root)]
@@ -121,8 +122,9 @@ def _refusal(error: Exception) -> Iterator[str]:
 
 def _write_pictures(folder: Path) -> str:
     folder.mkdir()
-    for number, kind in enumerate(PICTURES):
-        (folder / f"{number}.{kind.lower()}").write_bytes(encoded(gradient(20, 24, seed=number), kind))
+    pillow_heif.register_heif_opener()
+    for number, kind in enumerate(PICTURES):  # the content decides what they are, and not the name
+        (folder / f"{number}.png").write_bytes(encoded(gradient(20, 24, seed=number), kind))
     deep = np.arange(400, dtype=np.uint16).reshape(20, 20)
     (folder / "deep.png").write_bytes(encoded(deep, "PNG"))
     (folder / "deep.tiff").write_bytes(encoded(deep.astype(np.float32), "TIFF"))

@@ -9,7 +9,9 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
-from PIL import Image
+from PIL import Image, features
+
+HAS_AVIF = "avif" in features.get_supported()  # not in every Pillow
 
 
 def gradient(height: int = 24, width: int = 32, channels: int = 3, seed: int = 0) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pillow_heif
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -13,7 +14,7 @@ from eigenview.data.limits import DECODING, PROGRESSIVE
 from eigenview.data.texts import Texts
 from tests.data.bombs import GIGABYTE, write_bombs
 from tests.data.peak import peaks_of
-from tests.data.pictures import encoded, gradient, write_folder
+from tests.data.pictures import HAS_AVIF, encoded, gradient, write_folder
 
 READ = {"list.csv", "rows.csv", "rows.parquet", "labels.parquet", "buffer.tar.gz"}  # odd, but in order to begin with
 STRIPS = 45_000_000  # bytes of memory beyond what is counted by pixel
@@ -45,8 +46,13 @@ def test_decoding_takes_no_more_than_is_reckoned(tmp_path):
         "a.tif": (picture, "TIFF", {"compression": "tiff_deflate"}),
         "turned.tif": (picture, "TIFF", {"compression": "tiff_deflate", "exif": exif.tobytes()}),
         "a.webp": (picture, "WEBP", {"lossless": True}),
+        "a.avif": (picture.convert("RGBA"), "AVIF", {"speed": 10, "quality": 30}),
+        "a.heic": (picture, "HEIF", {"quality": 10}),
         "a.jp2": (picture.convert("RGBA"), "JPEG2000", {}),
     }
+    if not HAS_AVIF:
+        del cases["a.avif"]
+    pillow_heif.register_heif_opener()
     for name, (image, kind, options) in cases.items():
         (tmp_path / name).mkdir()
         image.save(tmp_path / name / name, kind, **options)

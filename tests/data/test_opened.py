@@ -78,7 +78,7 @@ def test_streams_and_empty_sources_are_refused_where_an_index_is_needed(tmp_path
     with pytest.raises(SettingError, match="is a stream and can only be read in order"):
         open_images(pattern, needs_index=True)
     write_broken_files(tmp_path / "broken")
-    with pytest.raises(DataError, match="none of the images can be read"):
+    with pytest.raises(DataError, match=r"none of the images can be read, the first one bad_"):
         open_images(tmp_path / "broken")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import stat
 import warnings
@@ -17,15 +18,15 @@ import numpy.typing as npt
 from PIL import Image
 
 from eigenview.data.failures import reason_of
+from eigenview.data.formats import decoders
 from eigenview.data.jpeg import decode_jpeg
 from eigenview.data.limits import MAX_BYTES, require_pixels, room_for_image
 from eigenview.data.modes import Pixels, as_measurements, as_pixels
 from eigenview.errors import DataError, SettingError
 from eigenview.names import printable
 
-# Only these decoders ever run: a file may lie about its name, and Pillow's EPS reader, say, would start a program.
-FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "DIB", "TIFF", "GIF", "PPM", "JPEG2000")  # JPEG's opens MPO too
 ORIENTATION = 0x0112
+logging.getLogger("PIL").addHandler(logging.NullHandler())  # it tells of damage to whoever listens, not to a terminal
 TIFF_TILE = (0x0142, 0x0143)  # width, height
 REDUCTIONS = (1, 2, 4, 8)
 
@@ -169,7 +170,7 @@ def read_regular_file(path: str | Path, *, name: str) -> bytes:
 
 def _open(data: bytes | memoryview, room: int) -> Image.Image:
     """A picture whose header was read, and whose pixels may be."""
-    image = Image.open(BytesIO(data), formats=FORMATS)
+    image = Image.open(BytesIO(data), formats=decoders(data))
     is_progressive = "progressive" in image.info or "progression" in image.info
     width, height = image.size
     require_pixels(width, height, format=image.format or "", is_progressive=is_progressive, room=room)

@@ -14,7 +14,7 @@ from eigenview.data.source import Labels, SourceInfo
 from eigenview.errors import DataError
 from eigenview.names import printable
 
-SUFFIXES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".tif", ".tiff", ".gif")
+SUFFIXES = tuple(".jpg .jpeg .png .webp .bmp .tif .tiff .gif .avif .heic .heif .hif".split())
 FEWEST_IN_CLASS = 2  # pictures of a sub-folder that looks like a class
 CLUTTER = {"__MACOSX"}  # what archivers leave behind; hidden files (".", "._") are passed over too
 

@@ -105,7 +105,8 @@ def decoded(
             filled += len(view)
             kept.append(batch.index.numpy())
     if images is None:
-        raise DataError("none of the images can be read; `eigenview data check` says why")
+        first = f"{failures[0].name}: {failures[0].reason}" if failures else "unknown"
+        raise DataError(f"none of the images can be read, the first one {first}")
     indices = np.concatenate(kept)
     return DecodedSource(source, indices, images[:filled], is_resized=size is not None, unreadable=failures)
 
@@ -131,9 +132,10 @@ def kept_if_small(
 
 def _first_size(source: Source) -> tuple[int, int]:
     """(width, height) of the first image that can be opened."""
+    reason: UnreadableImage | None = None
     for index in range(len(source)):
         try:
             return source.image(index).size
-        except UnreadableImage:
-            continue
-    raise DataError("none of the images can be read; `eigenview data check` says why")
+        except UnreadableImage as error:
+            reason = reason or error
+    raise DataError(f"none of the images can be read, the first one {reason}")

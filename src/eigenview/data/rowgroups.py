@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -97,23 +98,41 @@ def open_parquet(path: Path, *, as_dictionaries: Sequence[str] = ()) -> Any:
     parquet = extra_module("pyarrow.parquet", extra="tables", purpose="reading Parquet tables")
     if not path.is_file():
         raise DataError(f"no such file: {printable(path)}; is the path right?")
-    try:
+    with _reading(path, "is not a readable Parquet file"):
         return parquet.ParquetFile(path, read_dictionary=list(as_dictionaries))
-    except Exception as error:  # a damaged file makes pyarrow raise nearly anything
-        raise DataError(f"{printable(path)} is not a readable Parquet file: {reason_of(error)}") from error
+
+
+def read_schema(path: Path) -> Any:
+    """The names and types of the columns, as pyarrow has them."""
+    with _reading(path, "is not a readable Parquet file"):
+        schema = open_parquet(path).schema_arrow
+        _ = schema.names, schema.metadata, str(schema)  # read on demand, and may be no text
+        return schema
+
+
+@contextmanager
+def _reading(path: Path, trouble: str) -> Iterator[None]:
+    """Whatever a damaged file makes pyarrow raise, which is nearly anything, as one line."""
+    try:
+        yield
+    except EigenviewError:
+        raise
+    except Exception as error:
+        raise DataError(f"{printable(path)} {trouble}: {reason_of(error)}") from error
 
 
 def _checked(path: Path, columns: Sequence[str]) -> tuple[list[int], int]:
     """Rows of each group, and the bytes that the columns unpack to; both must fit the size of the file."""
-    facts, size = open_parquet(path).metadata, path.stat().st_size
-    unpacked = values = 0
+    size, unpacked, values = path.stat().st_size, 0, 0
     rows = []
-    for number in range(facts.num_row_groups):
-        group = facts.row_group(number)
-        rows.append(max(0, group.num_rows))
-        for leaf in _leaves(group, columns):
-            unpacked += max(0, leaf.total_uncompressed_size)
-            values = max(values, leaf.num_values)
+    with _reading(path, "cannot be read"):
+        facts = open_parquet(path).metadata
+        for number in range(facts.num_row_groups):
+            group = facts.row_group(number)
+            rows.append(max(0, group.num_rows))
+            for leaf in _leaves(group, columns):
+                unpacked += max(0, leaf.total_uncompressed_size)
+                values = max(values, leaf.num_values)
     if max(values, sum(rows)) > most_rows(size):
         raise DataError(
             f"{printable(path)} claims {max(values, sum(rows)):,} rows; in a file of {size:,} bytes the limit is "
@@ -129,19 +148,17 @@ def _checked(path: Path, columns: Sequence[str]) -> tuple[list[int], int]:
 
 def _read_group(path: Path, number: int, columns: Sequence[str]) -> Any:
     """The columns of a row group as a table."""
-    try:
-        leaves = list(_leaves(open_parquet(path).metadata.row_group(number), columns))
-        stored = [leaf.path_in_schema for leaf in leaves]
+    with _reading(path, "cannot be read"):
+        facts = open_parquet(path).metadata.row_group(number)
+        leaves = list(_leaves(facts, columns))
         if any("DELTA_BYTE_ARRAY" in leaf.encodings for leaf in leaves):
-            table = _read_slowly(open_parquet(path), number, stored, most_unpacked(path.stat().st_size))
+            table = _read_slowly(path, number, leaves)
         else:
             table = _read_fast(path, number, leaves)
+        if table.num_rows != facts.num_rows or not set(columns) <= set(table.column_names):
+            raise ValueError(f"row group {number} does not hold what the file says")
         table.validate(full=True)  # places in a dictionary, text that is none
         return table
-    except EigenviewError:
-        raise
-    except Exception as error:  # damaged pages make pyarrow raise nearly anything
-        raise DataError(f"{printable(path)} cannot be read: {reason_of(error)}") from error
 
 
 def _read_fast(path: Path, number: int, leaves: Sequence[Any]) -> Any:
@@ -152,13 +169,14 @@ def _read_fast(path: Path, number: int, leaves: Sequence[Any]) -> Any:
     return file.read_row_group(number, columns=[leaf.path_in_schema for leaf in leaves], use_threads=False)
 
 
-def _read_slowly(file: Any, number: int, columns: Sequence[str], most: int) -> Any:
+def _read_slowly(path: Path, number: int, leaves: Sequence[Any]) -> Any:
     """A row group whose values are written as differences to the one before, so that they may be far longer.
 
     No value is longer than all that is stored, which bounds what one step may take.
     """
     pyarrow = extra_module("pyarrow", extra="tables", purpose="reading Parquet tables")
-    longest = sum(leaf.total_uncompressed_size for leaf in _leaves(file.metadata.row_group(number), columns))
+    file, columns = open_parquet(path), [leaf.path_in_schema for leaf in leaves]
+    longest, most = sum(leaf.total_uncompressed_size for leaf in leaves), most_unpacked(path.stat().st_size)
     at_once = max(1, min(MOST_AT_ONCE, most // max(1, longest)))
     batches, total = [], 0
     for batch in file.iter_batches(at_once, row_groups=[number], columns=columns, use_threads=False):

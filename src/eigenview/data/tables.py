@@ -13,7 +13,7 @@ from eigenview.data.arrays import checked_labels
 from eigenview.data.columns import as_captions, class_names, find_column, listed, need_column, numbered_labels
 from eigenview.data.decode import EncodedImage, UnreadableImage, read_depth, read_regular_file
 from eigenview.data.failures import shown
-from eigenview.data.rowgroups import RowGroups, as_objects, column_values, open_parquet
+from eigenview.data.rowgroups import RowGroups, as_objects, column_values, read_schema
 from eigenview.data.source import Depth, Labels, SourceInfo, Unannotated
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
@@ -47,7 +47,7 @@ class TableSource(Unannotated):
     ) -> None:
         files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
         self._place = printable(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
-        schemas = [open_parquet(path).schema_arrow for path in files]
+        schemas = [read_schema(path) for path in files]
         present = list(schemas[0].names)
         self._image = need_column("image", image, present, self._place)
         self._captions = find_column("captions", captions, present, self._place)
@@ -182,7 +182,7 @@ def shown_type(kind: object) -> str:
 def _read_labels(files: Sequence[Path], label: str, place: str) -> tuple[tuple[str, ...] | None, Labels]:
     values = [value for path in files for value in column_values(path, label)]
     names, numbers = numbered_labels(values, place)
-    stored = class_names(open_parquet(files[0]).schema_arrow.metadata, label)
+    stored = class_names(read_schema(files[0]).metadata, label)
     if names is None and stored is not None:
         return stored, checked_labels(numbers, len(numbers), stored)
     return names, numbers
