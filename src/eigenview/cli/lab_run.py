@@ -35,6 +35,8 @@ def run(arguments: list[str]) -> None:
     experiment = EXPERIMENTS.find(options.name)
     output = Output(as_json=options.as_json)
     output.say(f"{experiment.title}: {experiment.claim}")
+    if not options.quick:
+        output.say("in full this takes minutes; --quick takes seconds", style="dim")
     settings = LabSettings(seed=options.seed, is_quick=options.quick, data=options.data)
     files = run_experiment(options.name, options.out, settings=settings)
     content: dict[str, Any] = read_object(files[0])

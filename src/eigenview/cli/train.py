@@ -27,6 +27,8 @@ from eigenview.cli.train_options import StartOptions, parse_train
 from eigenview.data import SourceInfo
 from eigenview.devices import device_text, find_device
 from eigenview.errors import SettingError
+from eigenview.names import is_code
+from eigenview.nn import is_own_encoder
 from eigenview.runs import TrainConfig
 from eigenview.training import Choice, shown_progress, train
 from eigenview.training.processor import (
@@ -73,9 +75,9 @@ def start(given: Mapping[str, Any], options: StartOptions) -> None:
             listeners=[shown_progress(), Announcement(output, looks_back=options.look)],
         )
     except KeyboardInterrupt:
-        raise KeyboardInterrupt(
-            f"stopped; {config.out} keeps a checkpoint. Go on with: eigenview train --resume --out {quoted(config.out)}"
-        ) from None
+        own = f" --method {config.method}" if is_code(config.method) else ""
+        again = f"eigenview train --resume --out {quoted(config.out)}{own}{own_encoder(config)}"
+        raise KeyboardInterrupt(f"stopped; {config.out} keeps a checkpoint. Go on with: {again}") from None
     diagnosis = directory.diagnosis() if options.look else None
     if diagnosis is not None:
         style = "bold green" if diagnosis.verdict == "healthy" else "bold yellow"
@@ -120,11 +122,16 @@ def _say_choices(choices: Sequence[Choice], output: Output) -> None:
 
 
 def next_steps(config: TrainConfig, output: Output) -> None:
-    run, source = quoted(config.out), quoted(config.source)
+    run, source, own = quoted(config.out), quoted(config.source), own_encoder(config)
     output.say(f"done: {config.out}. Next:")
     output.say(f"  eigenview report {run}")
-    output.say(f"  eigenview embed {run} {source} -o {quoted(Path(config.out) / 'embeddings.parquet')}")
-    output.say(f"  eigenview neighbours {run} PICTURE --source {source}")
+    output.say(f"  eigenview embed {run} {source} -o {quoted(Path(config.out) / 'embeddings.parquet')}{own}")
+    output.say(f"  eigenview neighbours {run} PICTURE --source {source}{own}")
+
+
+def own_encoder(config: TrainConfig) -> str:
+    """What a command about the run must name, lest the user's own code is not run."""
+    return f" --encoder {config.encoder.name}" if is_own_encoder(config.encoder.name) else ""
 
 
 def quoted(word: object) -> str:
