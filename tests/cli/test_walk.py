@@ -87,6 +87,7 @@ def test_evaluate_measures_the_run_and_its_baselines_and_compare_sets_them_side_
     assert [score["seen_in_training"] for score in scores] == [score["subject"] == "first run" for score in scores]
     said = succeeded(eigenview("compare", RUN, folder=shop))
     assert f"knn k=1, accuracy % on {PHOTOS}" in said
+    assert said.index("knn k=1,") < said.index("knn k=5,") < said.index("knn k=20,")
     assert "raw pixels" in said
     assert "p = " in said or "p < " in said
 

@@ -11,6 +11,7 @@ Examples:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -50,10 +51,16 @@ def run(arguments: list[str]) -> None:
     for folder in options.runs:
         if not RunDirectory.existing(folder).scores():
             raise DataError(f"{folder} has no scores yet; make some with: eigenview evaluate {folder} SOURCE")
-    rows = compare_runs(options.runs, supervised=options.supervised, protocols=options.protocol or None)
-    output.result([[_as_json(compared) for compared in row] for row in rows.values()])
+    named = compare_runs(options.runs, supervised=options.supervised, protocols=options.protocol or None)
+    rows = [named[name] for name in sorted(named, key=_by_numbers)]
+    output.result([[_as_json(compared) for compared in row] for row in rows])
     if not options.as_json:
-        _show(list(rows.values()), [folder.resolve().name for folder in options.runs], output)
+        _show(rows, [folder.resolve().name for folder in options.runs], output)
+
+
+def _by_numbers(text: str) -> list[str | int]:
+    """A key that puts k=5 before k=20."""
+    return [int(piece) if piece.isdecimal() else piece for piece in re.split(r"([0-9]+)", text)]
 
 
 def _select(options: Options, output: Output) -> None:

@@ -83,7 +83,7 @@ def start(given: Mapping[str, Any], options: StartOptions) -> None:
         style = "bold green" if diagnosis.verdict == "healthy" else "bold yellow"
         output.say(f"diagnosis: {diagnosis.verdict}", style=style)
         for finding in diagnosis.findings:
-            output.say(f"  {finding.name}: {finding.advice}")
+            output.say(f"  {finding.name}: {finding.advice.replace('--out RUN', f'--out {quoted(config.out)}')}")
     next_steps(config, output)
 
 

@@ -55,7 +55,7 @@ class _Known:
             return ""
         done = step / self.plan.steps_per_epoch
         total = self.plan.total_steps
-        return f"epoch {done:.1f}" + (f"/{total / self.plan.steps_per_epoch:g}" if total else "")
+        return f"epoch {done:.1f}" + (f"/{total / self.plan.steps_per_epoch:.4g}" if total else "")
 
 
 class LiveProgress(Listener):
