@@ -73,11 +73,9 @@ class Kernel(ABC):
         return self if other == 0 else NotImplemented  # so that sum([k1, k2]) works
 
     def __add__(self, other: Kernel) -> Kernel:
-        return (
-            SumKernel((*_terms(self, SumKernel), *_terms(other, SumKernel)))
-            if isinstance(other, Kernel)
-            else NotImplemented
-        )
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        return SumKernel((*_terms(self, SumKernel), *_terms(other, SumKernel)))
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
@@ -87,11 +85,9 @@ class Kernel(ABC):
     def __rmul__(self, weight: float) -> Kernel:
         if not isinstance(weight, (int, float, Tensor)):
             return NotImplemented
-        return (
-            ScaledKernel(weight * self.weight, self.kernel)
-            if isinstance(self, ScaledKernel)
-            else ScaledKernel(weight, self)
-        )
+        if isinstance(self, ScaledKernel):
+            return ScaledKernel(weight * self.weight, self.kernel)
+        return ScaledKernel(weight, self)
 
 
 @dataclass(frozen=True, repr=False)

@@ -6,7 +6,6 @@ listing experiments costs nothing; to add one, write the module and add its entr
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import import_module
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from eigenview.errors import SettingError
-from eigenview.files import atomic_path, write_text
+from eigenview.files import atomic_path, write_json
 from eigenview.names import Table
 
 if TYPE_CHECKING:
@@ -70,70 +69,53 @@ def _in(module: str) -> Callable[[LabSettings], Outcome]:
     return run
 
 
-LISTED = (
-    Experiment(
-        "graph-coupling",
+LISTED = {  # name, which is that of the module too: title, claim
+    "graph-coupling": (
         "InfoNCE is graph coupling",
         "Sampled InfoNCE converges to the cross-entropy of two random graphs, which is a Laplacian trace plus "
         "a log-partition.",
-        _in("graph_coupling"),
     ),
-    Experiment(
-        "planted-graphs",
+    "planted-graphs": (
         "Free embeddings against spectral clustering",
         "Minimising InfoNCE over free embeddings of a planted graph finds what spectral clustering of it finds.",
-        _in("planted_graphs"),
     ),
-    Experiment(
-        "spectral-recovery",
+    "spectral-recovery": (
         "The spectral contrastive loss recovers the top eigenspace",
         "Its minimiser is F*·diag(√γ)·R, with the top eigenvectors F* of the normalised adjacency matrix.",
-        _in("spectral_recovery"),
     ),
-    Experiment(
-        "augmentation-graph",
+    "augmentation-graph": (
         "The augmentation graph of real data",
         "The spectral embedding of the graph of views predicts what an encoder trained on them learns.",
-        _in("augmentation_graph"),
     ),
-    Experiment(
-        "temperature-dual",
+    "temperature-dual": (
         "The temperature is a dual variable",
         "InfoNCE at its best temperature equals a maximum-entropy problem; at any other it is an upper bound.",
-        _in("temperature_dual"),
     ),
-    Experiment(
-        "alignment-plane",
+    "alignment-plane": (
         "The alignment-uniformity plane",
         "Encoders that are both aligned and uniform classify best; either alone does not.",
-        _in("alignment_plane"),
     ),
-    Experiment(
-        "bipartite",
+    "bipartite": (
         "CLIP is spectral clustering of a bipartite graph",
         "Image-text pairs make a bipartite graph, and CLIP's embeddings find its clusters.",
-        _in("bipartite"),
     ),
-    Experiment(
-        "random-walk",
+    "random-walk": (
         "The random walk, seen",
         "Training makes the walk on the similarity graph step from each view to its partner.",
-        _in("random_walk_seen"),
     ),
-    Experiment(
-        "projection-head",
+    "projection-head": (
         "The role of the projection head",
         "Features before the head serve better than those after it.",
-        _in("projection_head"),
     ),
-    Experiment(
-        "laplacian-form",
+    "laplacian-form": (
         "The Laplacian is positive semi-definite",
         "xᵀLx = ½ Σ W_ij (x_i − x_j)², so it is never negative where no weight is.",
-        _in("laplacian_form"),
     ),
+}
+EXPERIMENTS = Table(
+    "experiment",
+    {name: Experiment(name, *said, run=_in(name.replace("-", "_"))) for name, said in LISTED.items()},
 )
-EXPERIMENTS = Table("experiment", {experiment.name: experiment for experiment in LISTED})
 
 
 def run_experiment(name: str, out: Path, *, settings: LabSettings | None = None) -> list[Path]:
@@ -148,23 +130,17 @@ def run_experiment(name: str, out: Path, *, settings: LabSettings | None = None)
     with figure_style():
         outcome = experiment.run(settings)
         images = {f"{name}-{figure}" if figure else name: png(drawn) for figure, drawn in outcome.figures.items()}
-    text = _as_json(experiment, settings, outcome)
-    written = [write_text(out / f"{name}.json", text)]
+    page = {
+        "experiment": name,
+        "title": experiment.title,
+        "claim": experiment.claim,
+        "settings": {**asdict(settings), "data": None if settings.data is None else settings.data.name},
+        "findings": outcome.lines,
+        "data": outcome.data,
+    }
+    written = [write_json(out / f"{name}.json", page, indent=1)]
     for image, content in images.items():
         written.append(out / f"{image}.png")
         with atomic_path(written[-1]) as file:
             file.write_bytes(content)
     return written
-
-
-def _as_json(experiment: Experiment, settings: LabSettings, outcome: Outcome) -> str:
-    given = {**asdict(settings), "data": None if settings.data is None else settings.data.name}
-    page = {
-        "experiment": experiment.name,
-        "title": experiment.title,
-        "claim": experiment.claim,
-        "settings": given,
-        "findings": outcome.lines,
-        "data": outcome.data,
-    }
-    return json.dumps(page, indent=1, allow_nan=False, ensure_ascii=False) + "\n"

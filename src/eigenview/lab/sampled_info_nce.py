@@ -70,10 +70,7 @@ class Population:
         −E[g_l² + g_l·g_l']/2m² from the sampled negatives, which come in pairs (l, l') ~ π and so vary together.
         With copies apart g_i = 0, and both are divided by (1 − w_i)², the share of views that are no copies.
         """
-        mean, present = self._average(copies), torch.ones_like(self.weight)
-        excess = self.similarities + torch.diag(self.own) - mean[:, None]
-        if copies == "apart":
-            excess, present = excess.fill_diagonal_(0), 1 - self.weight
+        mean, excess, present = self._excess(copies)
         positive = (row_normalised(self.pairs) * excess).sum(dim=1) / mean
         squares = excess.square() @ self.weight + torch.einsum("il,lm,im->i", excess, self.pairs, excess)
         return float(self.weight @ ((positive - squares / (2 * mean.square())) / present.square()))
@@ -83,6 +80,14 @@ class Population:
         if copies == "count":
             return self.similarities @ self.weight + self.own * self.weight
         return (self.similarities @ self.weight) / (1 - self.weight)
+
+    def _excess(self, copies: Copies) -> tuple[Tensor, Tensor, Tensor]:
+        """The means m (n,), k − m (n, n), and the share of views that count (n,): all but copies, if they are apart."""
+        mean = self._average(copies)
+        excess = self.similarities + torch.diag(self.own) - mean[:, None]
+        if copies == "count":
+            return mean, excess, torch.ones_like(mean)
+        return mean, excess.fill_diagonal_(0), 1 - self.weight
 
     def draw(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """(B,), (B,): both objects of B pairs drawn from π."""
@@ -109,11 +114,8 @@ class Population:
         Three averages over the batch less their expectations: of −log k over the pairs, of the log-partition over the
         anchors, and of what each view adds to all partitions.
         """
-        weight, mean, both = self.weight, self._average(copies), torch.cat([first, second])
-        excess = self.similarities + torch.diag(self.own) - mean[:, None]
-        if copies == "apart":
-            excess, mean = excess.fill_diagonal_(0), mean * (1 - weight)
-        partition, added = self._average(copies).log(), (weight / mean) @ excess
+        weight, both, (mean, excess, present) = self.weight, torch.cat([first, second]), self._excess(copies)
+        partition, added = mean.log(), (weight / (mean * present)) @ excess
         attraction = (self.pairs * self.log_kernel).sum() - self.log_kernel[first, second].mean()
         return float(attraction + partition[both].mean() - weight @ partition + added[both].mean())
 

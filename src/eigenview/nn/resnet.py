@@ -5,7 +5,9 @@ Parameter names and shapes are torchvision's, so that its weights load and ours 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar, Literal
 
 from torch import Tensor, nn
@@ -146,22 +148,14 @@ def automatic_stem(image_size: int | None) -> Stem:
 def _stages(architecture: Architecture, base: int, norm: Norm) -> tuple[list[nn.Sequential], int]:
     """The four stages and the width of the last."""
     incoming, stages = base, []
+    build: Callable[..., BasicBlock | Bottleneck] = BasicBlock
+    if architecture.has_bottlenecks:
+        build = partial(Bottleneck, groups=architecture.groups, group_width=architecture.group_width)
     for number, depth in enumerate(architecture.depths):
         planes, blocks = base * 2**number, []
         for position in range(depth):
             stride = 2 if number > 0 and position == 0 else 1
-            block: BasicBlock | Bottleneck
-            if architecture.has_bottlenecks:
-                block = Bottleneck(
-                    incoming,
-                    planes,
-                    stride,
-                    norm,
-                    groups=architecture.groups,
-                    group_width=architecture.group_width,
-                )
-            else:
-                block = BasicBlock(incoming, planes, stride, norm)
+            block = build(incoming, planes, stride, norm)
             blocks.append(block)
             incoming = planes * block.expansion
         stages.append(nn.Sequential(*blocks))

@@ -9,7 +9,7 @@ import torch
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.lab import LabSettings
-from eigenview.lab.random_walk_seen import ceiling, partner_probability, run, similarity_graph, transition_matrix
+from eigenview.lab.random_walk import ceiling, partner_probability, run, similarity_graph, transition_matrix
 from eigenview.losses import random_walk_laplacian
 
 
