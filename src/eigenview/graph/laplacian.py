@@ -52,8 +52,7 @@ def laplacian(graph: Tensor | sparse.csr_array, *, normalization: Normalization 
     A tensor gives a tensor, differentiable, on its device; a scipy sparse matrix gives a float64 ``csr_array``.
     Nodes without edges have rows of zeros, also where the formula says I.
     """
-    _check_normalization(normalization)
-    _check_graph(graph)
+    _check(graph, normalization)
     return _of_tensor(graph, normalization) if isinstance(graph, Tensor) else _of_edges(graph, normalization)
 
 
@@ -115,8 +114,7 @@ def spectral_embedding(
     the other vectors of eigenvalue 0, which tell its components apart; here scikit-learn warns, and gives nodes
     without edges the eigenvalue 1 instead of 0. Float64 on the CPU, or the device and precision of the tensor given.
     """
-    _check_normalization(normalization)
-    _check_graph(graph)
+    _check(graph, normalization)
     nodes, first = graph.shape[0], int(drop_first)
     if not 1 <= dimensions <= nodes - first:
         rule = f"1 to {nodes - first} for {nodes} nodes" + (" without the first vector" if drop_first else "")
@@ -148,8 +146,7 @@ def eigengap(
 
     Where all the eigenvalues looked at are 0, the graph has more than ``most`` components and the answer is the most.
     """
-    _check_normalization(normalization)
-    _check_graph(graph)
+    _check(graph, normalization)
     nodes = graph.shape[0]
     if most < 1 or nodes < 2:
         raise SettingError(f"eigengap needs most >= 1 and at least two nodes; got {most} and {nodes}")
@@ -241,12 +238,9 @@ def _as_tensor(values: Array, graph: Tensor | sparse.csr_array) -> Tensor:
     return torch.from_numpy(values).to(graph.device, dtype)
 
 
-def _check_normalization(normalization: str) -> None:
+def _check(graph: Tensor | sparse.csr_array, normalization: str) -> None:
     if normalization not in ("unnormalized", "symmetric", "random_walk"):
         raise SettingError(f"normalization must be unnormalized, symmetric or random_walk; got {normalization!r}")
-
-
-def _check_graph(graph: Tensor | sparse.csr_array) -> None:
     if isinstance(graph, Tensor) and graph.layout != torch.strided:
         raise ShapeError(
             f"a sparse graph must be a scipy matrix; got a {graph.layout} tensor: pass scipy.sparse.coo_array((values, "

@@ -161,24 +161,13 @@ def _gradient_at_fixed_statistics(
     """dy·γ/σ, Σ dy·x̂ and Σ dy of this process's rows, in torch's one pass over them."""
     if rows.numel() == 0:  # torch's kernel divides by the number of rows, and the process dies of it
         return torch.zeros_like(rows), torch.zeros_like(scale), torch.zeros_like(scale)
-    layout = torch.channels_last if _is_channels_last(rows) else torch.contiguous_format
+    is_channels_last = rows.ndim == 4 and rows.is_contiguous(memory_format=torch.channels_last)
+    layout = torch.channels_last if is_channels_last else torch.contiguous_format
+    incoming, wanted = gradient.contiguous(memory_format=layout), [True, True, True]
     gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
-        gradient.contiguous(memory_format=layout),
-        rows,
-        scale,
-        mean,
-        variance,
-        None,
-        None,
-        False,
-        eps,
-        [True, True, True],
+        incoming, rows, scale, mean, variance, None, None, False, eps, wanted
     )
     return gradients
-
-
-def _is_channels_last(rows: Tensor) -> bool:
-    return rows.ndim == 4 and rows.is_contiguous(memory_format=torch.channels_last)
 
 
 class SplitBatchNorm(_RowsOrMaps):
@@ -209,26 +198,15 @@ class SplitBatchNorm(_RowsOrMaps):
         self._check_input_dim(input)
         if len(input) % self.splits:
             raise ShapeError(f"split batch norm needs a batch divisible by {self.splits}; got {len(input)} rows")
-        share = self._share()
-        means = None if self.running_mean is None else self.running_mean.repeat(self.splits, 1)
-        spreads = None if self.running_var is None else self.running_var.repeat(self.splits, 1)
-        normalised = [
-            batch_norm(
-                rows,
-                None if means is None else means[number],
-                None if spreads is None else spreads[number],
-                self.weight,
-                self.bias,
-                training=True,
-                momentum=share,
-                eps=self.eps,
-            )
-            for number, rows in enumerate(input.chunk(self.splits))
-        ]
-        if self.running_mean is not None and means is not None:
-            self.running_mean.copy_(means.mean(dim=0))
-        if self.running_var is not None and spreads is not None:
-            self.running_var.copy_(spreads.mean(dim=0))
+        share, blocks = self._share(), input.chunk(self.splits)
+        settings: dict[str, Any] = {"weight": self.weight, "bias": self.bias, "training": True, "eps": self.eps}
+        if self.running_mean is None or self.running_var is None:
+            return torch.cat([batch_norm(rows, None, None, **settings) for rows in blocks])
+        means, spreads = (running.repeat(self.splits, 1) for running in (self.running_mean, self.running_var))
+        everyone = zip(blocks, means, spreads, strict=True)
+        normalised = [batch_norm(rows, mean, spread, momentum=share, **settings) for rows, mean, spread in everyone]
+        self.running_mean.copy_(means.mean(dim=0))
+        self.running_var.copy_(spreads.mean(dim=0))
         return torch.cat(normalised)
 
 
