@@ -67,9 +67,10 @@ def parse_only(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(command: OptionsCommand, context: object) -> None:
         raise Parsed
 
-    monkeypatch.setattr(OptionsCommand, "given", stop)
-    with pytest.raises(Parsed):
-        main(words)
+    with monkeypatch.context() as patched:
+        patched.setattr(OptionsCommand, "given", stop)
+        with pytest.raises(Parsed):
+            main(words)
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)])
@@ -80,7 +81,7 @@ def test_the_commands_of_a_page_are_understood_or_refused_as_it_says(
     (tmp_path / "settings.json").write_text('{"epochs": 3}', encoding="utf-8")
     for line, printed in commands(page):
         words = words_of(line)
-        if printed.startswith("eigenview: "):
+        if printed.startswith("eigenview: ") and not printed.endswith("…"):  # what is cut needs files that are not here
             assert main(words) == 2
             assert capsys.readouterr().err == printed + "\n"
         else:

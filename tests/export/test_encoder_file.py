@@ -170,7 +170,7 @@ def test_a_full_disk_is_said_in_one_line_and_loses_nothing(tmp_path):
     out = tmp_path / "out.safetensors"
     out.write_bytes(b"what was there")
     done = subprocess.run([sys.executable, "-c", FULL, str(out)], capture_output=True, text=True, check=False)
-    assert "DataError: cannot write" in done.stderr.strip().splitlines()[-1]
+    assert "Error: cannot write" in done.stderr.strip().splitlines()[-1]
     assert [(file.name, file.read_bytes()) for file in tmp_path.iterdir()] == [(out.name, b"what was there")]
 
 

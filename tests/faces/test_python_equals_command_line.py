@@ -212,7 +212,7 @@ def test_a_mistake_is_one_line_in_python_too(both):
         ):
             several.neighbours("07.jpg")
         with pytest.raises(ev.EigenviewError, match=r"no such picture: .*nowhere\.jpg"):
-            ev.open_embeddings(OUT).neighbours("nowhere.jpg")
+            several.neighbours("nowhere.jpg")
         assert not Path("runs/other").exists()
 
 

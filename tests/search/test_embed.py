@@ -253,7 +253,7 @@ def test_a_full_disk_is_said_in_one_line_and_loses_nothing(tmp_path):
         check=False,
     )
     last = done.stderr.strip().splitlines()[-1]
-    assert "DataError: cannot write" in last
+    assert "Error: cannot write" in last
     assert "File too large; choose another place, or make room there" in last
     assert out.read_bytes() == b"what was there"
     assert list(tmp_path.rglob(".*")) == []
