@@ -273,8 +273,10 @@ def _explained(path: Path) -> Iterator[None]:
 
 def _why(text: str) -> str:
     """What a library's error says about the disk, in a few words."""
-    if "os error 28" in text or "No space left" in text or "unexpected pos" in text or "failed writing" in text:
-        return "No space left on device"
+    if number := re.search(r"os error (\d+)", text):
+        return os.strerror(int(number[1]))
+    if "No space left" in text or "unexpected pos" in text or "failed writing" in text:
+        return os.strerror(errno.ENOSPC)
     return text.splitlines()[0][:200]
 
 

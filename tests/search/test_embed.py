@@ -136,6 +136,24 @@ def test_after_a_kill_finished_parts_are_kept_and_the_rest_is_made(tmp_path):
     assert (again.index.tolist(), list(again.paths)) == (once.index.tolist(), list(once.paths))
 
 
+def test_a_damaged_part_is_never_joined(tmp_path):
+    folder, out = write_pictures(tmp_path / "photos", NAMES), tmp_path / "out.npy"
+    _interrupted(folder, out)
+    file = next((tmp_path / "out.npy.parts").glob("part-000000-*"))
+    good = file.read_bytes()
+    for place in (-40, 60):  # among the vectors, and in the header with the notes
+        content = bytearray(good)
+        content[place] ^= 1
+        file.write_bytes(bytes(content))
+        with pytest.raises(DataError, match=r"part-000000-.* is damaged: .*; remove it and run again"):
+            embed(small_encoder(), folder, out, view=VIEW, workers=0)
+        assert not out.exists()
+    file.unlink()
+    embed(small_encoder(), folder, out, view=VIEW, workers=0)
+    embed(small_encoder(), folder, tmp_path / "at once.npy", view=VIEW, workers=0)
+    torch.testing.assert_close(open_embeddings(out).vectors, open_embeddings(tmp_path / "at once.npy").vectors)
+
+
 def test_unfinished_work_of_other_settings_is_not_mixed_in(tmp_path):
     folder, out = write_pictures(tmp_path / "photos", NAMES), tmp_path / "out.npy"
     _interrupted(folder, out)

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from eigenview.batches import Extractor, Maps, encode_source
 from eigenview.batches.identity import images_identity, settings_identity, weights_identity
+from eigenview.batches.sealed import read_sealed, save_sealed
 from eigenview.data import Source
 from eigenview.distributed import Group, from_first_process, rank
 from eigenview.errors import DataError, SettingError
-from eigenview.files import atomic_path, save_tensors
 from eigenview.nn import POOLED, Encoder
 from eigenview.views import CentreView
 
-INDEX, DIGEST = "index", "digest"  # in the file, beside the layers
+INDEX = "index"  # in the file, beside the layers
 
 
 @dataclass(frozen=True)
@@ -78,8 +76,7 @@ def extract(
         rows = encode_source(extractor, source, view, workers=workers, title=title, group=group)
         stored = {**{name: layer[0] for name, layer in rows.layers.items()}, INDEX: rows.index}
         if file is not None and rank(group) == 0:
-            with atomic_path(file) as beside:
-                save_tensors(beside, stored, metadata={DIGEST: _digest(stored)})
+            save_sealed(file, stored)
     index = stored.pop(INDEX)
     labels = None if source.labels is None else torch.from_numpy(np.asarray(source.labels)[index.numpy()])
     return Features(stored, index, labels, source.classes, key)
@@ -113,22 +110,11 @@ def _read(file: Path | None, names: Sequence[str], items: int, group: Group) -> 
 def _checked(file: Path, names: Sequence[str], items: int) -> dict[str, Tensor] | None:
     """The tensors of a cache file whose checksum and shapes are right, or None."""
     try:
-        with safe_open(file, framework="pt") as opened:
-            digest = (opened.metadata() or {}).get(DIGEST)
-            stored = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (no mapping)
-    except (SafetensorError, OSError):
+        stored, _ = read_sealed(file)
+    except DataError:
         return None
-    if set(stored) != set(names) or digest != _digest(stored):
+    if set(stored) != set(names):
         return None
     index = stored[INDEX]
     is_index = index.ndim == 1 and len(index) > 0 and int(index.min()) >= 0 and int(index.max()) < items
     return stored if is_index and all(len(rows) == len(index) for rows in stored.values()) else None
-
-
-def _digest(tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(tensors):
-        tensor = tensors[name].contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()

@@ -9,13 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
 from torch import Tensor
 
+from eigenview.batches.sealed import read_sealed, save_sealed
 from eigenview.data import Failure
 from eigenview.errors import DataError, SettingError
-from eigenview.files import atomic_path
+from eigenview.files import JSON, read_object, write_json
 from eigenview.names import printable
 
 SETTINGS = "settings.json"
@@ -59,8 +58,7 @@ class Parts:
                 )
         elif self.folder.exists():
             self.remove()
-        with atomic_path(self.folder / SETTINGS) as file:
-            file.write_text(json.dumps(settings, indent=1, ensure_ascii=False), encoding="utf-8")
+        write_json(self.folder / SETTINGS, settings, indent=1)
         finished = self.finished()
         for piece in self._files():
             if _number(piece) not in finished:
@@ -71,24 +69,21 @@ class Parts:
 
     def write(self, part: int, place: int, piece: Piece, *, is_last: bool) -> None:
         name = f"part-{part:06d}-{place:04d}{'-last' if is_last else ''}.safetensors"
-        tensors = {"index": piece.index, "labels": piece.labels, "vectors": piece.vectors.contiguous()}
+        tensors = {"index": piece.index, "labels": piece.labels, "vectors": piece.vectors}
         notes = {
             "paths": json.dumps(piece.paths, ensure_ascii=False),
-            "unreadable": json.dumps([asdict(one) for one in piece.unreadable], ensure_ascii=False),
+            "unreadable": json.dumps([asdict(failure) for failure in piece.unreadable], ensure_ascii=False),
         }
-        with atomic_path(self.folder / name) as file:
-            file.write_bytes(save(tensors, metadata=notes))
+        save_sealed(self.folder / name, tensors, notes)
 
     def pieces(self) -> Iterator[Piece]:
         """All pieces, in the order of parts."""
         for file in self._files():
             try:
-                with safe_open(file, framework="pt") as stored:
-                    notes = stored.metadata()
-                    tensors = {name: stored.get_tensor(name) for name in ("index", "labels", "vectors")}
-            except (SafetensorError, OSError) as error:
-                raise DataError(f"{printable(file)} is damaged ({error}); remove it and run again") from None
-            unreadable = tuple(Failure(**one) for one in json.loads(notes["unreadable"]))
+                tensors, notes = read_sealed(file)
+            except DataError as error:
+                raise DataError(f"{error}; remove it and run again: it is made anew") from None
+            unreadable = tuple(Failure(**failure) for failure in json.loads(notes["unreadable"]))
             yield Piece(**tensors, paths=tuple(json.loads(notes["paths"])), unreadable=unreadable)
 
     def remove(self) -> None:
@@ -100,12 +95,11 @@ class Parts:
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("part-*.safetensors"))
 
-    def _settings(self) -> dict[str, str] | None:
+    def _settings(self) -> dict[str, JSON] | None:
         try:
-            found = json.loads((self.folder / SETTINGS).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return read_object(self.folder / SETTINGS)
+        except DataError:
             return None
-        return found if isinstance(found, dict) else None
 
 
 def _number(file: Path) -> int:
