@@ -185,3 +185,24 @@ def test_intervals_of_agreement_hold_their_value_and_cover_the_truth(measure):
     truth = np.mean(values)
     covered = np.mean([low <= truth <= high for low, high in intervals])
     assert 0.88 <= covered <= 0.99
+
+
+def test_intervals_of_agreement_stay_within_what_is_possible():
+    labels = torch.arange(40) % 4
+    groups = torch.where(torch.arange(40) < 38, labels, (labels + 1) % 4)
+
+    def interval(count, **options):
+        return subsample_interval(
+            lambda index: adjusted_rand_index(contingency(groups[index], labels[index])), count, draws=100, **options
+        )
+
+    assert interval(40)[1] > 1
+    assert interval(40, limits=(-0.5, 1.0)) == (interval(40)[0], 1.0)
+    assert interval(2, limits=(-0.5, 1.0)) == (-0.5, 1.0)  # two items tell nothing
+
+
+def test_a_handful_of_items_has_the_jackknifes_interval():
+    values = np.array([0.2, 0.9, 0.4, 0.7, 0.1])
+    low, high = subsample_interval(lambda index: float(values[index].mean()), 5, draws=4000)
+    expected = stats.t.interval(0.95, 4, loc=values.mean(), scale=stats.sem(values))
+    assert (low, high) == pytest.approx(expected, rel=0.06)  # of a mean, one left out at a time is Student's own

@@ -58,9 +58,9 @@ def check_no_class_is_new(train: Tensor, test: Tensor) -> None:
 
 def some(numbers: Tensor) -> str:
     """The first few of some whole numbers, for a message."""
-    return ", ".join(str(int(one)) for one in numbers[:SHOWN]) + (", …" if len(numbers) > SHOWN else "")
+    return ", ".join(str(int(number)) for number in numbers[:SHOWN]) + (", …" if len(numbers) > SHOWN else "")
 
 
 def working_dtype(*tensors: Tensor) -> torch.dtype:
     """float64 if any of them is, otherwise float32: half precision is for storing."""
-    return torch.float64 if any(one.dtype == torch.float64 for one in tensors) else torch.float32
+    return torch.float64 if any(tensor.dtype == torch.float64 for tensor in tensors) else torch.float32

@@ -36,10 +36,10 @@ def cluster(
     """
     check_features(features, "features")
     if method == "kmeans":
-        found = [
+        starts = [
             spherical_kmeans(features, clusters, iterations=ITERATIONS, seed=seed + start) for start in range(STARTS)
         ]
-        return max(found, key=lambda one: one.objective).assignment
+        return max(starts, key=lambda clustering: clustering.objective).assignment
     if method != "spectral":
         raise SettingError(f"clustering is by kmeans or spectral; got {method!r}")
     near = nearest(features, features, k=neighbours, excludes_self=True).index.cpu().numpy()
@@ -94,5 +94,5 @@ def _entropy(shares: Counts) -> float:
 
 
 def _pairs(counts: Counts) -> Counts:
-    found: Counts = counts * (counts - 1) / 2
-    return found
+    pairs: Counts = counts * (counts - 1) / 2
+    return pairs

@@ -123,15 +123,15 @@ def comparison_table(rows: Mapping[str, Sequence[Compared]]) -> str:
     """Markdown: one line a subject of every measurement: value, 95 % interval, difference to the first, p-value."""
     lines = ["| measurement | subject | value | difference | p |", "|---|---|---|---|---|"]
     for label, row in rows.items():
-        for one in row:
-            low, high = one.score.interval
-            value = f"{one.score.value:.4f} [{low:.4f}, {high:.4f}]"
-            if one is row[0]:
-                lines.append(f"| {label} | {one.score.subject} | {value} | | |")
+        for entry in row:
+            low, high = entry.score.interval
+            value = f"{entry.score.value:.4f} [{low:.4f}, {high:.4f}]"
+            if entry is row[0]:
+                lines.append(f"| {label} | {entry.score.subject} | {value} | | |")
                 continue
-            between = "" if one.interval is None else f" [{one.interval[0]:+.4f}, {one.interval[1]:+.4f}]"
-            chance = "" if one.p_value is None else f"{one.p_value:.2g}"
-            lines.append(f"| {label} | {one.score.subject} | {value} | {one.difference:+.4f}{between} | {chance} |")
+            between = "" if entry.interval is None else f" [{entry.interval[0]:+.4f}, {entry.interval[1]:+.4f}]"
+            chance = "" if entry.p_value is None else f"{entry.p_value:.2g}"
+            lines.append(f"| {label} | {entry.score.subject} | {value} | {entry.difference:+.4f}{between} | {chance} |")
     return "\n".join(lines)
 
 

@@ -142,10 +142,12 @@ def cluster_scores(split: Split, *, method: str, name: str) -> Iterator[Score]:
     settings: dict[str, JSON] = {"starts": STARTS} if method == "kmeans" else {"neighbours": edges}
     hits = split.score(cluster_hits(groups, split.test_labels), name, "hungarian accuracy", clusters=count, **settings)
     yield hits
-    for metric, measure in {"nmi": normalised_mutual_information, "ari": adjusted_rand_index}.items():
+    measures = {"nmi": (normalised_mutual_information, 0.0), "ari": (adjusted_rand_index, -0.5)}
+    for metric, (measure, lowest) in measures.items():
         interval = subsample_interval(
             lambda index, measure=measure: measure(contingency(groups[index], split.test_labels[index])),  # type: ignore[misc]
             len(groups),
+            limits=(lowest, 1.0),
             draws=200,
             seed=split.seed,
         )

@@ -63,24 +63,30 @@ def bootstrap_interval(
 
 
 def subsample_interval(
-    statistic: Callable[[npt.NDArray[np.int64]], float], count: int, *, draws: int = DRAWS, seed: int = 0
+    statistic: Callable[[npt.NDArray[np.int64]], float],
+    count: int,
+    *,
+    limits: tuple[float, float] = (-math.inf, math.inf),
+    draws: int = DRAWS,
+    seed: int = 0,
 ) -> tuple[float, float]:
     """95 % interval of a score that is no mean over items, such as NMI or ARI, around its value on all of them.
 
     The bootstrap repeats items, and two copies of one item always agree, so it finds more agreement than there is. Here
-    nine tenths of the items are drawn without repetition (the delete-d jackknife): the score's deviation over such
-    draws, times √(m/(n − m)) for m of n items, is that over samples of n. docs/evaluation.md has its coverage.
+    nine tenths of the items (all but one of fewer than ten) are drawn without repetition, the delete-d jackknife: the
+    score's deviation over such draws, times √(m/(n − m)) for m of n items, is that over samples of n. The interval ends
+    at ``limits``, beyond which no score lies. docs/evaluation.md has its coverage.
     """
     from scipy import stats
 
     value = statistic(np.arange(count))
-    if count < 10:
-        return value, value
-    random, size = np.random.default_rng(seed), 9 * count // 10
+    if count < 3:
+        return limits if math.isfinite(sum(limits)) else (value, value)
+    random, size = np.random.default_rng(seed), min(9 * count // 10, count - 1)
     drawn = [statistic(random.permutation(count)[:size]) for _ in range(draws)]
     deviation = float(np.std(drawn, ddof=1)) * math.sqrt(size / (count - size))
     reach = float(stats.t.ppf((1 + LEVEL) / 2, count - 1)) * deviation
-    return value - reach, value + reach
+    return max(value - reach, min(limits[0], value)), min(value + reach, max(limits[1], value))
 
 
 def mean_interval(values: Values) -> tuple[float, float, float]:

@@ -37,6 +37,6 @@ def choose_encoder(
     fold = stratified_folds(labels, folds, seed=seed)
     accuracy = {}
     for name, rows in features.items():
-        found = select_logistic(rows, labels, inverse_penalties=inverse_penalties, fold=fold)
-        accuracy[name] = float(found.fold_accuracy.mean(dim=1).max())
+        selection = select_logistic(rows, labels, inverse_penalties=inverse_penalties, fold=fold)
+        accuracy[name] = float(selection.fold_accuracy.mean(dim=1).max())
     return EncoderChoice(max(accuracy, key=lambda name: accuracy[name]), accuracy)
