@@ -22,6 +22,7 @@ from eigenview.files import (
     write_json,
     write_text,
 )
+from tests.processes import exit_codes_of
 
 DEAD = 2**22 + 1  # no process has such a number
 
@@ -310,3 +311,14 @@ def test_a_line_is_added_to_a_file_but_never_through_a_link(tmp_path):
     with pytest.raises(DataError, match=r"cannot write .*none/a: No such file"):
         append_line(tmp_path / "none" / "a", "third")
     assert len(place.read_text().splitlines()) == 2
+
+
+def fill_often(rank: int, place: str) -> None:
+    for _ in range(100):
+        fill(Path(place), f"of {rank}")
+
+
+def test_two_processes_that_fill_one_folder_leave_it_whole(tmp_path):
+    assert exit_codes_of(2, fill_often, str(tmp_path / "folder")) == [0, 0]
+    assert content(tmp_path / "folder") in ("of 0", "of 1")
+    assert hidden(tmp_path) == []

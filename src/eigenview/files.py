@@ -33,6 +33,7 @@ JSON: TypeAlias = JsonValue  # text, numbers, lists and objects of them
 Content = TypeVar("Content")
 
 SWAPS = 20  # of a folder while it is read, after which its reader gives up
+CROSSED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.EISDIR)  # another process was there too
 LARGEST_JSON = 1 << 28  # bytes; the largest of ours, the side file of a million embeddings, has 100 MB
 
 
@@ -71,16 +72,26 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             yield beside
             for file in beside.iterdir():
                 to_disk(file)
-            old = _old(path)
-            if os.path.lexists(path):
-                _remove(old)
-                path.rename(old)  # a crash between the two renames leaves old, which restore_folder brings back
-            beside.rename(path)
+            for swap in range(SWAPS):
+                try:
+                    _swap(beside, path)
+                    break
+                except OSError as error:
+                    if swap == SWAPS - 1 or error.errno not in CROSSED:
+                        raise
             to_disk(path.parent)
             with suppress(OSError):
-                _remove(old)
+                _remove(_old(path))
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+def _swap(beside: Path, path: Path) -> None:
+    """``beside`` takes the place of ``path``; a crash between the renames leaves what :func:`restore_folder` finds."""
+    if os.path.lexists(path):
+        _remove(_old(path))
+        path.rename(_old(path))
+    beside.rename(path)
 
 
 def restore_folder(path: Path) -> Path:

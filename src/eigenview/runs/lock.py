@@ -48,8 +48,7 @@ class RunLock:
         path = self.folder / NAME
         try:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-            if fcntl is not None:
-                fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._take()
         except BlockingIOError:
             holder = self._holder()
             self._close()
@@ -65,6 +64,24 @@ class RunLock:
             os.ftruncate(self._file, 0)
             os.pwrite(self._file, json.dumps(mine).encode(), 0)
         return self
+
+    def check(self) -> None:
+        """Refuse, as :meth:`__enter__` does, if another process holds it; leave it as it is."""
+        if (self.folder / NAME).exists():
+            with self:
+                pass
+
+    def _take(self) -> None:
+        """Whoever only checks holds it for a moment: it is worth a second try."""
+        for wait in (0.02, 0.1, None):
+            try:
+                if fcntl is not None:
+                    fcntl.flock(self._file or 0, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                return
+            except BlockingIOError:
+                if wait is None:
+                    raise
+                time.sleep(wait)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -41,7 +41,9 @@ def prepare(given: Mapping[str, Any], *, resume: bool = False) -> Prepared:
     _check_names(given)
     find_device(str(given.get("device", "auto")))
     out = Path(given.get("out") or new_run_folder(str(given["source"]), str(given.get("method", "simclr"))))
-    RunDirectory(out).check_free(resume=False)
+    directory = RunDirectory(out)
+    directory.lock().check()  # who writes there now says more than what is there
+    directory.check_free(resume=False)
     source = open_images(str(given["source"]))
     chosen = choose(source, {**given, "out": str(out)})
     return Prepared(chosen.config, source, chosen.choices)
@@ -52,6 +54,7 @@ def _stored(given: Mapping[str, Any]) -> TrainConfig:
     if "out" not in given:
         raise SettingError("to go on, a run must be named: out, the run directory")
     directory = RunDirectory(given["out"])
+    directory.lock().check()
     directory.check_free(resume=True)
     before = {name: value for name, value in directory.config.model_dump(mode="json").items() if value is not None}
     return read_config(merge_settings(before, given))
