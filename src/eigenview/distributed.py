@@ -33,16 +33,24 @@ def world_size(group: Group) -> int:
 
 
 def row_counts(rows: Tensor, group: Group) -> list[int]:
-    """How many rows each process holds, in rank order. All processes must agree on the row's shape and dtype."""
+    """How many rows each process holds, in rank order. All processes must agree on the row's shape and dtype.
+
+    And on whether they need a gradient: a process that needs none would leave the others waiting in the backward.
+    """
     if group is None or world_size(group) == 1:
         return [rows.shape[0]]
     trailing = ([rows.ndim, *rows.shape[1:]] + [0] * 8)[:8]
-    mine = torch.tensor([rows.shape[0], *trailing, _dtype_code(rows.dtype)], device=rows.device)
+    needs_gradient = rows.requires_grad and torch.is_grad_enabled()
+    facts = [rows.shape[0], *trailing, _dtype_code(rows.dtype), int(needs_gradient)]
+    mine = torch.tensor(facts, device=rows.device)
     everyone = [torch.empty_like(mine) for _ in range(world_size(group))]
     dist.all_gather(everyone, mine, group=group)
-    if any(not torch.equal(other[1:], mine[1:]) for other in everyone):
+    if any(not torch.equal(other[1:-1], mine[1:-1]) for other in everyone):
         shapes = [other[2 : 1 + int(other[1])].tolist() for other in everyone]
         raise ShapeError(f"every process needs rows of one shape and dtype; got {shapes}, {rows.dtype} here")
+    if any(other[-1] != mine[-1] for other in everyone):
+        needs = [process for process, other in enumerate(everyone) if other[-1]]
+        raise ShapeError(f"the rows of every process need a gradient, or of none; here those of {needs} alone do")
     return [int(other[0]) for other in everyone]
 
 
@@ -104,7 +112,7 @@ def refuse_together(problem: EigenviewError | None, group: Group, device: torch.
     if group is not None and world_size(group) > 1:
         kind = int(_all_reduce(torch.tensor(kind, device=device), dist.ReduceOp.MAX, group))
     if kind:
-        message = "another process refused its rows; its message says why"
+        message = "another process refused what it was given; its message says why"
         raise problem or (NotFiniteError(message) if kind == 2 else DataError(message))
 
 
@@ -114,8 +122,8 @@ def refusing_together(group: Group, device: torch.device) -> Iterator[None]:
     problem = None
     try:
         yield
-    except EigenviewError as found:
-        problem = found
+    except EigenviewError as error:
+        problem = error
     refuse_together(problem, group, device)
 
 

@@ -210,12 +210,14 @@ def spoiled(rows: torch.Tensor, group) -> dict:
         "codes' shape": lambda: losses.swapped_assignment([rows, rows], [codes[:2]], group=group),
         "clusters": lambda: losses.cluster_assignment([rows], labels + 9, group=group),
         "graph": lambda: walk(rows, target=from_graph(torch.ones(3, 3)), group=group),
+        "no gradient": lambda: losses.info_nce(rows, rows, group=group),
     }
 
 
 def sound(rows: torch.Tensor, group) -> dict:
     """The same calls as they should be, for the others."""
     codes, labels = rows.softmax(1), torch.zeros(3, dtype=torch.long)
+    learnt = rows.clone().requires_grad_()
     pair = lambda: losses.info_nce(rows, rows, group=group)  # noqa: E731
     with_ids = lambda: losses.clip_loss(rows, rows, image_ids=labels, text_ids=labels, group=group)  # noqa: E731
     swav = lambda: losses.swapped_assignment([rows, rows], [codes], group=group)  # noqa: E731
@@ -233,6 +235,7 @@ def sound(rows: torch.Tensor, group) -> dict:
         "codes' shape": swav,
         "clusters": lambda: losses.cluster_assignment([rows], labels, group=group),
         "graph": lambda: Coupling(CosineKernel(0.1))(rows, target=from_graph(torch.ones(3, 6)), group=group),
+        "no gradient": lambda: losses.info_nce(learnt, learnt, group=group).backward(),
     }
 
 
@@ -252,8 +255,10 @@ def test_what_one_process_refuses_all_refuse():
     first, second = run_processes(2, refusals)
     assert first.keys() == second.keys()
     assert [name for name in first if "accepted" in (first[name], second[name])] == []
-    assert first["NaN"] == "NotFiniteError: another process refused its rows; its message says why"
+    assert first["NaN"] == "NotFiniteError: another process refused what it was given; its message says why"
     assert second["NaN"].startswith("NotFiniteError: anchors must be finite; NaN or Inf in 1 of 6 rows")
-    assert first["labels' length"] == "DataError: another process refused its rows; its message says why"
+    assert first["labels' length"] == "DataError: another process refused what it was given; its message says why"
     assert "got [[4], [3]]" in first["another width"]
     assert "got [[4], [3]]" in second["another width"]
+    needs = "ShapeError: the rows of every process need a gradient, or of none; here those of [0] alone do"
+    assert first["no gradient"] == second["no gradient"] == needs

@@ -66,15 +66,16 @@ def settings_identity(settings: Mapping[str, object]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
 
 
-def source_identity(source: Source | StreamSource) -> str:
+def source_identity(source: Source | StreamSource, *, with_times: bool = True) -> str:
     """A hash of a source that does not read it whole, the same on every process that sees the same files.
 
     Names, labels, numbers of bytes and times of change where images or shards are files; of all, a sample's content.
+    Without times, copies on several machines are the same.
     """
     digest = hashlib.sha256(f"{source.describe().kind}\n".encode())
     if not isinstance(source, Source):
         shards = [str(shard) for shard in getattr(source, "shards", ())]
-        digest.update("\n".join(map(_file_facts, shards)).encode("utf-8", "backslashreplace"))
+        digest.update("\n".join(_file_facts(shard, with_times) for shard in shards).encode("utf-8", "backslashreplace"))
         return digest.hexdigest()[:DIGITS]
     digest.update(f"{len(source)} {source.classes}\n".encode())
     if source.labels is not None:
@@ -82,16 +83,18 @@ def source_identity(source: Source | StreamSource) -> str:
     for number in range(len(source)):
         path = source.path(number)
         if path is not None:
-            digest.update(f"{source.name(number)} {_file_facts(path)}\n".encode("utf-8", "backslashreplace"))
+            digest.update(
+                f"{source.name(number)} {_file_facts(path, with_times)}\n".encode("utf-8", "backslashreplace")
+            )
     sample = np.unique(np.linspace(0, len(source) - 1, min(SAMPLED, len(source))).astype(np.int64))
     digest.update(images_identity(subset(source, sample)).encode())
     return digest.hexdigest()[:DIGITS]
 
 
-def _file_facts(path: str | Path) -> str:
+def _file_facts(path: str | Path, with_time: bool) -> str:
     """Number of bytes and time of the last change; an address or a file that is gone has none."""
     try:
         facts = Path(path).stat()
     except OSError:
         return f"{path}"
-    return f"{facts.st_size} {facts.st_mtime_ns}"
+    return f"{facts.st_size} {facts.st_mtime_ns if with_time else ''}"

@@ -13,9 +13,7 @@ Examples:
 
 from __future__ import annotations
 
-import logging
 import shlex
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -62,8 +60,6 @@ def start(given: Mapping[str, Any], options: StartOptions) -> None:
     _check_precision(config.precision, device.type, output)
     _say_source(prepared.source.describe(), output)
     _say_choices(prepared.choices, output)
-    warnings.filterwarnings("ignore", module="lightning_fabric")  # advice about its own use, which is not the user's
-    logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
     output.say(f"{config.method} with {config.encoder.name} into {config.out}, on {device_text(device)}", style="bold")
     try:
         directory = train(

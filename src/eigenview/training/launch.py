@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import ExitStack
+from functools import partial
 
 from torch import nn
 
 from eigenview.batches import AnySource, first_shape, image_statistics
 from eigenview.data import Source, open_images
+from eigenview.distributed import refusing_together
+from eigenview.methods import Method
 from eigenview.runs import OWN, UNREADABLE, RunDirectory, TrainConfig, data_facts, environment_facts
 from eigenview.training.afterwards import look_back
+from eigenview.training.agreement import check_same_data, check_same_step
 from eigenview.training.feed import Feed
 from eigenview.training.listeners import Listener, Listeners
 from eigenview.training.loop import Trainer
@@ -39,17 +43,26 @@ def train(
     """
     processes = start_processes(config)
     directory = RunDirectory(config.out)
-    directory.make()
-    with directory.lock() if processes.is_first else nullcontext():
-        directory.check_free(resume=resume)
-        images = open_images(config.source, log=config.out / UNREADABLE) if source is None else source
+    with ExitStack() as held, processes.watched(directory):
+        together = partial(refusing_together, processes.group, processes.device)
+        with together():
+            directory.make()
+            if processes.is_first:
+                held.enter_context(directory.lock())
+            directory.check_free(resume=resume)
+            images = open_images(config.source, log=config.out / UNREADABLE) if source is None else source
+        check_same_data(config, images, processes)
         own = [TensorBoard(directory.folder)] if config.tensorboard else []
         told = Listeners([*listeners, *own] if processes.is_first else [])
-        trainer = _assembled(config, images, encoder, processes, directory, told, resume=resume)
-        if resume:
-            trainer.restore(start)
-        else:
-            trainer.record.forget_after(-1)
+        with together():
+            config, feed, method = _assembled(config, images, encoder, processes, directory, resume=resume)
+        trainer = Trainer(config, processes, directory, feed, method, told)
+        with together():
+            if resume:
+                trainer.restore(start)
+            else:
+                trainer.record.forget_after(-1)
+        check_same_step(config, trainer.state.progress.step, processes)
         trainer.fit()
         if looks_back and processes.is_first and isinstance(images, Source):
             look_back(directory, images, told, encoder=encoder)
@@ -63,11 +76,10 @@ def _assembled(
     encoder: nn.Module | None,
     processes: Processes,
     directory: RunDirectory,
-    listener: Listener,
     *,
     resume: bool,
-) -> Trainer:
-    """The parts of a run put together, and what it says about itself written down."""
+) -> tuple[TrainConfig, Feed, Method]:
+    """The parts of a run put together, and what it says about itself written down; nobody is waited for."""
     shape = first_shape(images)
     recipe = config.views.recipe(shape, image_statistics(images))
     feed = Feed(config, images, recipe, group=processes.group)
@@ -83,5 +95,4 @@ def _assembled(
         facts = data_facts(images, recipe, shape, None)
         environment = environment_facts(processes.device, processes.count)
         directory.prepare(config, facts, environment, method.parts(), resume=resume)
-    processes.wait_for_all()
-    return Trainer(config, processes, directory, feed, method, listener)
+    return config, feed, method
