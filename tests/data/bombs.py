@@ -132,7 +132,22 @@ def _tables(root: Path) -> list[str]:
         **options,
         column_encoding={"image": "DELTA_BYTE_ARRAY"},
     )
-    return [str(root / f"{name}.parquet") for name in ("rows", "labels", "many", "values", "captions")]
+    _understate(root / "values.parquet", root / "lies.parquet")
+    return [str(root / f"{name}.parquet") for name in ("rows", "labels", "many", "values", "lies", "captions")]
+
+
+def _understate(table: Path, copy: Path) -> None:
+    """A copy whose footer says that the columns unpack to nothing; each number keeps its length."""
+    content, facts = table.read_bytes(), pq.read_metadata(table)
+    start = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    footer = content[start:]
+    for group in range(facts.num_row_groups):
+        number, said = 2 * facts.row_group(group).column(0).total_uncompressed_size, b""
+        while number:
+            said, number = said + bytes([number & 127 | (128 if number > 127 else 0)]), number >> 7
+        footer = footer.replace(said, b"\x80" * (len(said) - 1) + b"\0")
+    assert footer != content[start:]
+    copy.write_bytes(content[:start] + footer)
 
 
 def _others(root: Path) -> list[str]:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from eigenview.data import open_source
@@ -43,6 +47,33 @@ def test_damaged_files_are_read_or_refused_in_one_line(good, tmp_path):
         finally:
             file.write_bytes(whole)
     assert refusals > FILES / 4  # the damage is not only in places that nobody reads
+
+
+FLIPPED = """
+import sys
+from pathlib import Path
+from tests.data.damage import read_everything
+file = Path(sys.argv[1])
+whole = file.read_bytes()
+length = int.from_bytes(whole[-8:-4], "little") + 8
+refusals = 0
+for place in range(len(whole) - length, len(whole)):
+    content = bytearray(whole)
+    content[place] ^= 1 << place % 4
+    file.write_bytes(bytes(content))
+    refusals += bool(list(read_everything(str(file))))
+print(refusals / length)
+"""
+
+
+def test_no_bit_of_a_tables_footer_ends_the_process(tmp_path):
+    images = [{"bytes": encoded(gradient(), "PNG"), "path": "a"}] * 2
+    pq.write_table(pa.table({"image": images}), tmp_path / "t.parquet", store_schema=False)
+    done = subprocess.run(
+        [sys.executable, "-c", FLIPPED, str(tmp_path / "t.parquet")], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert 0.1 < float(done.stdout) < 1
 
 
 def test_a_shard_with_brackets_without_end_names_its_sample(tmp_path):

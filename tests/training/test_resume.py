@@ -18,6 +18,7 @@ from eigenview.errors import DataError, SettingError
 from eigenview.methods import METHODS
 from eigenview.runs import RunDirectory
 from eigenview.training import Listener
+from eigenview.training.start import prepare
 from tests.processes import exit_codes_of
 from tests.training.runs import as_one_of, assert_equal_runs, run_on, run_quietly, settings, weights
 
@@ -171,6 +172,17 @@ def test_wrong_settings_are_refused_before_any_work(changes, message, tmp_path):
     with pytest.raises((SettingError, DataError), match=message):
         run_quietly({**settings("simclr", tmp_path / "run"), **changes})
     assert not (tmp_path / "run" / "checkpoints").exists()
+
+
+def test_an_address_that_only_the_run_names_is_not_fetched(tmp_path):
+    out, address = tmp_path / "run", "memory://bucket/photos"
+    run_quietly(settings("simclr", out))
+    text = (out / "config.json").read_text()
+    (out / "config.json").write_text(text.replace("shapes?count=96&size=24", address))
+    with pytest.raises(DataError, match="is an address that only a file names; give it yourself"):
+        prepare({"out": str(out)}, resume=True)
+    with pytest.raises(DataError, match="no images in memory://bucket/photos"):
+        prepare({"out": str(out), "source": address}, resume=True)
 
 
 def test_a_folder_with_another_run_is_refused(tmp_path):

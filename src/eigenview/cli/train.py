@@ -72,7 +72,8 @@ def start(given: Mapping[str, Any], options: StartOptions) -> None:
         )
     except KeyboardInterrupt:
         own = f" --method {config.method}" if is_code(config.method) else ""
-        again = f"eigenview train --resume --out {quoted(config.out)}{own}{own_encoder(config)}"
+        far = f" {quoted(config.source)}" if "://" in config.source else ""  # fetched only where the call names it
+        again = f"eigenview train{far} --resume --out {quoted(config.out)}{own}{own_encoder(config)}"
         raise KeyboardInterrupt(f"stopped; {config.out} keeps a checkpoint. Go on with: {again}") from None
     diagnosis = directory.diagnosis() if options.look else None
     if diagnosis is not None:

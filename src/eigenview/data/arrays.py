@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import zipfile
 from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +14,7 @@ from eigenview.data.decode import PixelImage
 from eigenview.data.failures import reason_of
 from eigenview.data.limits import room_for_image
 from eigenview.data.modes import Pixels
+from eigenview.data.places import Place, is_address, open_place, size_of
 from eigenview.data.source import LARGEST_LABEL, NO_LABEL, Labels, SourceInfo, Unannotated
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.names import printable
@@ -47,14 +47,14 @@ class ArraySource(Unannotated):
         self._classes = None if classes is None else tuple(classes)
 
     @classmethod
-    def from_file(cls, path: str | Path, *, labels: str | Path | None = None, layout: str = "auto") -> ArraySource:
+    def from_file(cls, place: Place, *, labels: Place | None = None, layout: str = "auto") -> ArraySource:
         """From .npy (labels, if any, in a second file) or .npz with ``images`` and perhaps ``labels``. No pickles."""
-        stored = read_arrays(Path(path), images=IMAGE_KEYS, labels=LABEL_KEYS)
+        stored = read_arrays(place, images=IMAGE_KEYS, labels=LABEL_KEYS)
         given = stored.get("labels")
         if labels is not None:
-            given = read_arrays(Path(labels), labels=(*LABEL_KEYS, "arr_0"))["labels"]
+            given = read_arrays(labels, labels=(*LABEL_KEYS, "arr_0"))["labels"]
         images = stored["images"]
-        return cls(images, labels=given, layout=layout, place=printable(path))
+        return cls(images, labels=given, layout=layout, place=printable(place))
 
     def __len__(self) -> int:
         return len(self._images)
@@ -101,19 +101,18 @@ def checked_labels(labels: npt.ArrayLike | Tensor, count: int, classes: Sequence
 Array = npt.NDArray[np.uint8]
 
 
-def read_arrays(path: Path, **names: Sequence[str]) -> dict[str, Array]:
+def read_arrays(place: Place, **names: Sequence[str]) -> dict[str, Array]:
     """Arrays by what they are: in an .npz each has one of its ``names``; a .npy, mapped when large, is the first.
 
     The first must be there. Files that need unpickling are refused, and so are those that unpack to far more than
     they are.
     """
-    if not path.is_file():
-        raise DataError(f"no such file: {printable(path)}; is the path right?")
-    first = next(iter(names))
+    first, size = next(iter(names)), 0
     try:
-        if path.suffix == ".npy" and path.stat().st_size > MAP_ABOVE:
-            return {first: np.load(path, mmap_mode="r", allow_pickle=False)}
-        with path.open("rb") as file:
+        with open_place(place) as file:
+            size = size_of(place)
+            if str(place).endswith(".npy") and size > MAP_ABOVE and not is_address(place):
+                return {first: np.load(place, mmap_mode="r", allow_pickle=False)}
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return {first: loaded}
@@ -121,26 +120,28 @@ def read_arrays(path: Path, **names: Sequence[str]) -> dict[str, Array]:
             if not keys[first]:
                 listed = ", ".join(printable(name) for name in loaded.files) or "no array at all"
                 known = " or ".join(names[first][:3])
-                raise DataError(f"{printable(path)} has no {first}: no array named {known}; it has {listed}")
-            _require_unpacked([key for matching in keys.values() for key in matching], loaded.zip, path)
+                raise DataError(f"{printable(place)} has no {first}: no array named {known}; it has {listed}")
+            _require_unpacked(
+                [key for matching in keys.values() for key in matching], loaded.zip, size, printable(place)
+            )
             return {what: loaded[key] for what, matching in keys.items() for key in matching}
     except EigenviewError:
         raise
     except Exception as error:  # a header that lies makes NumPy raise nearly anything, from TokenError to MemoryError
         if "allow_pickle" in str(error) or "pickled" in str(error):
             raise DataError(
-                f"{printable(path)} holds Python objects, which are never loaded; save plain arrays"
+                f"{printable(place)} holds Python objects, which are never loaded; save plain arrays"
             ) from None
-        raise DataError(f"{printable(path)} is not a readable .npy or .npz file: {reason_of(error)}") from error
+        raise DataError(f"{printable(place)} is not a readable .npy or .npz file: {reason_of(error)}") from error
 
 
-def _require_unpacked(keys: Sequence[str], packed: zipfile.ZipFile, path: Path) -> None:
+def _require_unpacked(keys: Sequence[str], packed: zipfile.ZipFile, size: int, place: str) -> None:
     sizes = {facts.filename: facts.file_size for facts in packed.infolist()}
     total = sum(sizes.get(f"{key}.npy", sizes.get(key, 0)) for key in keys)
-    most = room_for_image(path.stat().st_size) // 2  # one copy is made on the way
+    most = room_for_image(size) // 2  # one copy is made on the way
     if total > most:
         raise DataError(
-            f"{printable(path)} unpacks to {total / 1e6:,.0f} MB, and the limit for its size is {most / 1e6:,.0f} MB: "
+            f"{place} unpacks to {total / 1e6:,.0f} MB, and the limit for its size is {most / 1e6:,.0f} MB: "
             "save it as .npy, which is not read but mapped"
         )
 

@@ -22,6 +22,7 @@ from eigenview.data.formats import decoders
 from eigenview.data.jpeg import decode_jpeg
 from eigenview.data.limits import MAX_BYTES, require_pixels, room_for_image
 from eigenview.data.modes import Pixels, as_measurements, as_pixels
+from eigenview.data.places import Place, inside, is_address, open_place
 from eigenview.errors import DataError, SettingError
 from eigenview.names import printable
 
@@ -166,6 +167,21 @@ def read_regular_file(path: str | Path, *, name: str) -> bytes:
             if facts.st_size > MAX_BYTES:
                 raise DataError(f"{facts.st_size:,} bytes; the limit is {MAX_BYTES:,}")
             return file.read()
+
+
+def read_image_file(folder: Place, name: str, *, name_shown: str) -> bytes:
+    """The bytes of a file in a folder, of this machine or at an address."""
+    with _blaming(name_shown):
+        place = inside(folder, name)
+        if not is_address(place):
+            return read_regular_file(place, name=name_shown)
+        with open_place(place) as file:
+            data = file.read(MAX_BYTES + 1)
+        if not data:
+            raise DataError("empty file")
+        if len(data) > MAX_BYTES:
+            raise DataError(f"more than {MAX_BYTES:,} bytes, the limit")
+        return data
 
 
 def _open(data: bytes | memoryview, room: int) -> Image.Image:

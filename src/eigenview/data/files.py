@@ -6,18 +6,22 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from eigenview.data.decode import EncodedImage
+from eigenview.data.decode import EncodedImage, read_image_file
+from eigenview.data.places import Place, inside, is_address
 from eigenview.data.source import Labels, SourceInfo, Unannotated
 from eigenview.data.texts import Texts
 from eigenview.names import printable
 
 
 class FilesSource(Unannotated):
-    """Image i is ``root / names[i]``. Only names are held here: a file is opened when its image is asked for."""
+    """Image i is ``root / names[i]``. Only names are held here: a file is opened when its image is asked for.
+
+    ``root`` is a folder, or an address that fsspec can read.
+    """
 
     def __init__(
         self,
-        root: Path,
+        root: Place,
         names: Sequence[str],
         *,
         kind: str,
@@ -40,13 +44,16 @@ class FilesSource(Unannotated):
 
     def image(self, index: int) -> EncodedImage:
         relative = self.relative_path(index)
-        return EncodedImage.from_file(self.root / relative, name=printable(relative), channels=self._channels)
+        name = printable(relative)
+        return EncodedImage(read_image_file(self.root, relative, name_shown=name), name=name, channels=self._channels)
 
     def name(self, index: int) -> str:
         return printable(self.relative_path(index))
 
-    def path(self, index: int) -> Path:
-        return Path(os.path.abspath(self.root / self.relative_path(index)))
+    def path(self, index: int) -> Path | None:
+        if is_address(self.root):
+            return None
+        return Path(os.path.abspath(inside(self.root, self.relative_path(index))))
 
     def captions(self, index: int) -> tuple[str, ...]:
         return () if self._captions is None else self._captions[index]

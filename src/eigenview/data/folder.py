@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from eigenview.data.files import FilesSource
+from eigenview.data.places import Place, files_below, is_address
 from eigenview.data.source import Labels, SourceInfo
 from eigenview.errors import DataError
 from eigenview.names import printable
@@ -20,25 +21,26 @@ CLUTTER = {"__MACOSX"}  # what archivers leave behind; hidden files (".", "._") 
 
 
 class FolderSource(FilesSource):
-    """Every picture below ``path``, sorted by its relative path, which makes the index stable.
+    """Every picture below ``place``, sorted by its relative path, which makes the index stable.
 
     Only names are read here: a file that turns out to be unreadable is found out when its image is asked for.
     Symbolic links are followed, each directory once, so loops end. Directories that cannot be entered are listed in
     ``unreadable_folders``. With ``labelled=True`` the first sub-folder names the class, and every picture needs one.
+
+    An address of a folder (s3://…) is listed once, and each picture fetched when it is asked for, each time.
     """
 
-    def __init__(self, path: str | Path, *, labelled: bool = False, channels: int = 3, kind: str = "folder") -> None:
-        root = Path(path)
-        require_folder(root)
-        names, self.unreadable_folders = _pictures_below(root)
+    def __init__(self, place: Place, *, labelled: bool = False, channels: int = 3, kind: str = "folder") -> None:
+        root = place if is_address(place) else Path(place)
+        names, self.unreadable_folders = _pictures_at(root) if isinstance(root, str) else _pictures_below(root)
         if not names:
             looked_for = " ".join(SUFFIXES)
             blocked = f"; {len(self.unreadable_folders)} folders could not be read" if self.unreadable_folders else ""
             raise DataError(f"no images in {printable(root)} (looked for {looked_for}{blocked}); is the path right?")
         classes, labels = _labels_from_folders(root, names) if labelled else (None, None)
         self._class_folders = () if labelled else _class_folders(names)
-        place = printable(root)
-        super().__init__(root, names, kind=kind, place=place, labels=labels, classes=classes, channels=channels)
+        shown = printable(root)
+        super().__init__(root, names, kind=kind, place=shown, labels=labels, classes=classes, channels=channels)
 
     def describe(self) -> SourceInfo:
         return replace(super().describe(), class_folders=self._class_folders)
@@ -51,9 +53,20 @@ def require_folder(path: Path) -> None:
         raise DataError(f"{printable(path)} is a file, not a folder; give the folder that holds the images")
 
 
+def _pictures_at(address: str) -> tuple[list[str], list[str]]:
+    """The same of an address, where everything can be read or nothing."""
+    names = [name for name in files_below(address) if name.lower().endswith(SUFFIXES)]
+    return [name for name in names if not any(_is_clutter(step) for step in name.split("/"))], []
+
+
+def _is_clutter(name: str) -> bool:
+    return name.startswith(".") or name in CLUTTER
+
+
 def _pictures_below(root: Path) -> tuple[list[str], list[str]]:
     """Relative paths (POSIX) of the pictures, sorted, and the folders that could not be read."""
-    found: list[str] = []
+    require_folder(root)
+    pictures: list[str] = []
     blocked: list[str] = []
     seen: set[tuple[int, int]] = set()
     waiting = [""]
@@ -72,15 +85,15 @@ def _pictures_below(root: Path) -> tuple[list[str], list[str]]:
             continue
         inner = []
         for entry in listed:
-            if entry.name.startswith(".") or entry.name in CLUTTER:
+            if _is_clutter(entry.name):
                 continue
             path = f"{relative}/{entry.name}" if relative else entry.name
             if _is_folder(entry):
                 inner.append(path)
             elif entry.name.lower().endswith(SUFFIXES):
-                found.append(path)
+                pictures.append(path)
         waiting.extend(reversed(inner))
-    return sorted(found), blocked
+    return sorted(pictures), blocked
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:
@@ -98,7 +111,7 @@ def _class_folders(names: list[str]) -> tuple[str, ...]:
     return tuple(printable(name) for name in sorted(counts))
 
 
-def _labels_from_folders(root: Path, names: list[str]) -> tuple[tuple[str, ...], Labels]:
+def _labels_from_folders(root: Place, names: list[str]) -> tuple[tuple[str, ...], Labels]:
     loose = [name for name in names if "/" not in name]
     if loose:
         raise DataError(

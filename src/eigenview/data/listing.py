@@ -6,12 +6,13 @@ import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from io import TextIOWrapper
 from typing import TextIO
 
 from eigenview.data.columns import COMMON_NAMES, as_captions, find_column, need_column, numbered_labels
 from eigenview.data.failures import reason_of, shown
 from eigenview.data.files import FilesSource
+from eigenview.data.places import Place, folder_of, open_place
 from eigenview.data.source import Labels
 from eigenview.errors import DataError
 from eigenview.names import printable
@@ -34,27 +35,26 @@ class ListSource(FilesSource):
 
     def __init__(
         self,
-        path: str | Path,
+        place: Place,
         *,
         image: str | None = None,
         label: str | None = None,
         captions: str | None = None,
-        root: str | Path | None = None,
+        root: Place | None = None,
         channels: int = 3,
     ) -> None:
-        file = Path(path)
-        entries = _merged(_rows(file), file, image=image, label=label, captions=captions)
+        entries = _merged(_rows(place), printable(place), image=image, label=label, captions=captions)
         if not entries:
-            raise DataError(f"{printable(path)} names no images")
+            raise DataError(f"{printable(place)} names no images")
         classes: tuple[str, ...] | None = None
         labels: Labels | None = None
         if any(entry.label not in (None, "") for entry in entries):
-            classes, labels = numbered_labels([entry.label for entry in entries], printable(path))
+            classes, labels = numbered_labels([entry.label for entry in entries], printable(place))
         super().__init__(
-            file.parent if root is None else Path(root),
+            folder_of(place) if root is None else root,
             [entry.path for entry in entries],
             kind="list",
-            place=printable(path),
+            place=printable(place),
             labels=labels,
             classes=classes,
             captions=[entry.captions for entry in entries],
@@ -66,32 +66,33 @@ Row = Mapping[str, object]
 Roles = tuple[str, list[str], str | None]
 
 
-def _rows(path: Path) -> Iterator[tuple[int, Row]]:
+def _rows(place: Place) -> Iterator[tuple[int, Row]]:
     """Line numbers and rows; every problem with the file as one line."""
-    if not path.is_file():
-        raise DataError(f"no such file: {printable(path)}; is the path right?")
-    is_table = path.suffix.lower() in (".csv", ".tsv")
     try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            yield from _table_rows(file, path) if is_table else _object_rows(file, path)
+        with TextIOWrapper(open_place(place), encoding="utf-8-sig", newline="") as file:
+            yield from _table_rows(file, place) if _suffix(place) in ("csv", "tsv") else _object_rows(file, place)
     except UnicodeDecodeError as error:
-        raise DataError(f"{printable(path)} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+        raise DataError(f"{printable(place)} is not UTF-8 text: {error.reason} at byte {error.start}") from error
     except OSError as error:
-        raise DataError(f"{printable(path)} cannot be read: {reason_of(error)}") from error
+        raise DataError(f"{printable(place)} cannot be read: {reason_of(error)}") from error
 
 
-def _table_rows(file: TextIO, path: Path) -> Iterator[tuple[int, Row]]:
-    reader = csv.DictReader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+def _suffix(place: Place) -> str:
+    return str(place).rsplit(".", 1)[-1].lower()
+
+
+def _table_rows(file: TextIO, place: Place) -> Iterator[tuple[int, Row]]:
+    reader = csv.DictReader(file, delimiter="\t" if _suffix(place) == "tsv" else ",", strict=True)
     try:
         for row in reader:
             if None in row:
-                raise DataError(f"{printable(path)}, line {reader.line_num}: more fields than the header names")
+                raise DataError(f"{printable(place)}, line {reader.line_num}: more fields than the header names")
             yield reader.line_num, row
     except csv.Error as error:
-        raise DataError(f"{printable(path)} is not a readable CSV file: {reason_of(error)}") from error
+        raise DataError(f"{printable(place)} is not a readable CSV file: {reason_of(error)}") from error
 
 
-def _object_rows(file: TextIO, path: Path) -> Iterator[tuple[int, Row]]:
+def _object_rows(file: TextIO, place: Place) -> Iterator[tuple[int, Row]]:
     for number, line in enumerate(file, start=1):
         if not line.strip():
             continue
@@ -99,18 +100,17 @@ def _object_rows(file: TextIO, path: Path) -> Iterator[tuple[int, Row]]:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:  # also a number of 5,000 digits, or a list nested as deep
             reason = error.msg if isinstance(error, json.JSONDecodeError) else reason_of(error)
-            raise DataError(f"{printable(path)}, line {number}: not JSON: {reason}") from error
+            raise DataError(f"{printable(place)}, line {number}: not JSON: {reason}") from error
         if not isinstance(row, dict):
-            raise DataError(f"{printable(path)}, line {number}: each line must be a JSON object")
+            raise DataError(f"{printable(place)}, line {number}: each line must be a JSON object")
         yield number, row
 
 
 def _merged(
-    rows: Iterator[tuple[int, Row]], path: Path, *, image: str | None, label: str | None, captions: str | None
+    rows: Iterator[tuple[int, Row]], place: str, *, image: str | None, label: str | None, captions: str | None
 ) -> list[Entry]:
     entries: dict[str, Entry] = {}
-    place = printable(path)
-    roles: dict[tuple[str, ...], Roles] = {}  # of a table one, of JSON lines as many as there are kinds of lines
+    roles: dict[tuple[str, ...], Roles] = {}  # of rows like the last one: of a table, of all
     for number, row in rows:
         present = tuple(row)
         if present not in roles:

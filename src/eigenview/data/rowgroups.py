@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from eigenview.data.failures import reason_of
+from eigenview.data.footers import BYTE_ARRAY, DELTA_BYTE_ARRAY, FIXED_LENGTH, SIMPLE, Group, Leaf, read_groups
 from eigenview.data.limits import ROOM, most_rows, most_unpacked, room_for_image
+from eigenview.data.places import Place, name_of, open_place, size_of
 from eigenview.errors import DataError, EigenviewError
 from eigenview.extras import extra_module
 from eigenview.names import printable
@@ -29,15 +31,18 @@ LARGEST_DICTIONARY = (1 << 31) - 1  # bytes
 class RowGroups:
     """Row i of the files put one after the other; ``columns`` are the ones that can be asked for."""
 
-    def __init__(self, paths: Sequence[Path], columns: Sequence[str]) -> None:
-        self.paths, self._columns = list(paths), list(columns)
-        facts = [_checked(path, self._columns) for path in self.paths]
-        self._groups = [(file, group) for file, (rows, _) in enumerate(facts) for group in range(len(rows))]
-        self._starts = np.concatenate([[0], np.cumsum([n for rows, _ in facts for n in rows], dtype=np.int64)])
-        self._file_starts = np.concatenate([[0], np.cumsum([sum(rows) for rows, _ in facts], dtype=np.int64)])
-        self._rooms = [_room(path, unpacked) for path, (_, unpacked) in zip(self.paths, facts, strict=True)]
+    def __init__(self, places: Sequence[Place], columns: Sequence[str]) -> None:
+        self.places, self._columns = list(places), list(columns)
+        stored = [_checked(place, self._columns) for place in self.places]
+        self._groups = [
+            (file, number, group) for file, groups in enumerate(stored) for number, group in enumerate(groups)
+        ]
+        self._starts = _ends([group.rows for _, _, group in self._groups])
+        self._file_starts = _ends([sum(group.rows for group in groups) for groups in stored])
+        unpacked = [sum(group.unpacked for group in groups) for groups in stored]
+        self._rooms = [_room(place, total) for place, total in zip(self.places, unpacked, strict=True)]
         self._held: OrderedDict[int, Any] = OrderedDict()
-        is_small = sum(unpacked for _, unpacked in facts) <= HELD_WHOLE
+        is_small = sum(unpacked) <= HELD_WHOLE
         self._most_held = len(self._groups) if is_small else ROW_GROUPS_HELD
         if is_small:  # now, so that forked workers share one copy
             for number in range(len(self._groups)):
@@ -54,8 +59,9 @@ class RowGroups:
         number = self._group_of(index)
         return self._group(number).column(column)[int(index - self._starts[number])]
 
-    def file_of(self, index: int) -> Path:
-        return self.paths[self._groups[self._group_of(index)][0]]
+    def place_of(self, index: int) -> Place:
+        """The file that holds this row."""
+        return self.places[self._groups[self._group_of(index)][0]]
 
     def room(self, index: int) -> int:
         """Bytes of memory that decoding this row's image may take."""
@@ -63,7 +69,7 @@ class RowGroups:
 
     def name(self, index: int) -> str:
         file = self._groups[self._group_of(index)][0]
-        return f"{printable(self.paths[file].name)}[{index - self._file_starts[file]}]"
+        return f"{name_of(self.places[file])}[{index - self._file_starts[file]}]"
 
     def _group_of(self, index: int) -> int:
         if not 0 <= index < len(self):
@@ -74,135 +80,128 @@ class RowGroups:
         if number in self._held:
             self._held.move_to_end(number)
             return self._held[number]
-        file, group = self._groups[number]
+        file, place, group = self._groups[number]
         # opened anew each time: a handle inherited by several workers would share one position in the file
-        table = _read_group(self.paths[file], group, self._columns)
+        table = _read_group(self.places[file], place, group, self._columns)
         self._held[number] = table
         if len(self._held) > self._most_held:
             self._held.popitem(last=False)
         return table
 
 
-def column_values(path: Path, column: str) -> list[object]:
+def _ends(counts: Sequence[int]) -> npt.NDArray[np.int64]:
+    """0 and the running sums."""
+    return np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+
+
+def column_values(place: Place, column: str) -> list[object]:
     """All values of a column as Python objects, equal words as one."""
-    rows, _ = _checked(path, [column])
+    groups = _checked(place, [column])
     return [
         value
-        for group in range(len(rows))
-        for chunk in _read_group(path, group, [column]).column(column).chunks
+        for number, group in enumerate(groups)
+        for chunk in _read_group(place, number, group, [column]).column(column).chunks
         for value in as_objects(chunk)
     ]
 
 
-def open_parquet(path: Path, *, as_dictionaries: Sequence[str] = ()) -> Any:
-    parquet = extra_module("pyarrow.parquet", extra="tables", purpose="reading Parquet tables")
-    if not path.is_file():
-        raise DataError(f"no such file: {printable(path)}; is the path right?")
-    with _reading(path, "is not a readable Parquet file"):
-        return parquet.ParquetFile(path, read_dictionary=list(as_dictionaries))
-
-
-def read_schema(path: Path) -> Any:
+def read_schema(place: Place) -> Any:
     """The names and types of the columns, as pyarrow has them."""
-    with _reading(path, "is not a readable Parquet file"):
-        schema = open_parquet(path).schema_arrow
+    with _opened(place) as file, _reading(place, "is not a readable Parquet file"):
+        schema = file.schema_arrow
         _ = schema.names, schema.metadata, str(schema)  # read on demand, and may be no text
         return schema
 
 
 @contextmanager
-def _reading(path: Path, trouble: str) -> Iterator[None]:
+def _opened(place: Place, *, as_dictionaries: Sequence[str] = ()) -> Iterator[Any]:
+    """The file, opened by pyarrow."""
+    parquet = extra_module("pyarrow.parquet", extra="tables", purpose="reading Parquet tables")
+    with open_place(place) as stream:
+        with _reading(place, "is not a readable Parquet file"):
+            file = parquet.ParquetFile(stream, read_dictionary=list(as_dictionaries))
+        yield file
+
+
+@contextmanager
+def _reading(place: Place, trouble: str) -> Iterator[None]:
     """Whatever a damaged file makes pyarrow raise, which is nearly anything, as one line."""
     try:
         yield
     except EigenviewError:
         raise
     except Exception as error:
-        raise DataError(f"{printable(path)} {trouble}: {reason_of(error)}") from error
+        raise DataError(f"{printable(place)} {trouble}: {reason_of(error)}") from error
 
 
-def _checked(path: Path, columns: Sequence[str]) -> tuple[list[int], int]:
-    """Rows of each group, and the bytes that the columns unpack to; both must fit the size of the file."""
-    size, unpacked, values = path.stat().st_size, 0, 0
-    rows = []
-    with _reading(path, "cannot be read"):
-        facts = open_parquet(path).metadata
-        for number in range(facts.num_row_groups):
-            group = facts.row_group(number)
-            rows.append(max(0, group.num_rows))
-            for leaf in _leaves(group, columns):
-                unpacked += max(0, leaf.total_uncompressed_size)
-                values = max(values, leaf.num_values)
-    if max(values, sum(rows)) > most_rows(size):
+def _checked(place: Place, columns: Sequence[str]) -> list[Group]:
+    """The row groups, of each only what is stored of the columns. Rows and bytes must fit the size of the file."""
+    size = size_of(place)
+    with _reading(place, "cannot be read"), open_place(place) as stream:
+        groups = [Group(group.rows, _leaves(group, columns)) for group in read_groups(stream, size)]
+    rows = sum(group.rows for group in groups)
+    values = max((leaf.values for group in groups for leaf in group.leaves), default=0)
+    unpacked = sum(group.unpacked for group in groups)
+    if max(values, rows) > most_rows(size):
         raise DataError(
-            f"{printable(path)} claims {max(values, sum(rows)):,} rows; in a file of {size:,} bytes the limit is "
+            f"{printable(place)} claims {max(values, rows):,} rows; in a file of {size:,} bytes the limit is "
             f"{most_rows(size):,}"
         )
     if unpacked > most_unpacked(size):
         raise DataError(
-            f"{printable(path)} unpacks to {unpacked / 1e6:,.0f} MB; for a file of {size:,} bytes the limit is "
+            f"{printable(place)} unpacks to {unpacked / 1e6:,.0f} MB; for a file of {size:,} bytes the limit is "
             f"{most_unpacked(size) / 1e6:,.0f} MB"
         )
-    return rows, unpacked
+    return groups
 
 
-def _read_group(path: Path, number: int, columns: Sequence[str]) -> Any:
+def _leaves(group: Group, columns: Sequence[str]) -> tuple[Leaf, ...]:
+    """What is stored of the columns: of a nested one several. Values of a fixed length are none of ours."""
+    starts = tuple(f"{name}." for name in columns)
+    ours = [leaf for leaf in group.leaves if leaf.path in columns or leaf.path.startswith(starts)]
+    return tuple(leaf for leaf in ours if leaf.kind != FIXED_LENGTH)
+
+
+def _read_group(place: Place, number: int, group: Group, columns: Sequence[str]) -> Any:
     """The columns of a row group as a table."""
-    with _reading(path, "cannot be read"):
-        facts = open_parquet(path).metadata.row_group(number)
-        leaves = list(_leaves(facts, columns))
-        if any("DELTA_BYTE_ARRAY" in leaf.encodings for leaf in leaves):
-            table = _read_slowly(path, number, leaves)
+    with _reading(place, "cannot be read"):
+        if any(DELTA_BYTE_ARRAY in leaf.encodings for leaf in group.leaves):
+            table = _read_slowly(place, number, group)
         else:
-            table = _read_fast(path, number, leaves)
-        if table.num_rows != facts.num_rows or not set(columns) <= set(table.column_names):
+            table = _read_fast(place, number, group)
+        if table.num_rows != group.rows or not set(columns) <= set(table.column_names):
             raise ValueError(f"row group {number} does not hold what the file says")
         table.validate(full=True)  # places in a dictionary, text that is none
         return table
 
 
-def _read_fast(path: Path, number: int, leaves: Sequence[Any]) -> Any:
+def _read_fast(place: Place, number: int, group: Group) -> Any:
     """A row group in which every value is there at its length, at least once."""
-    unpacked = sum(leaf.total_uncompressed_size for leaf in leaves)
-    texts = [leaf.path_in_schema for leaf in leaves if leaf.physical_type == "BYTE_ARRAY" and _is_simple(leaf)]
-    file = open_parquet(path, as_dictionaries=texts if unpacked < LARGEST_DICTIONARY else ())
-    return file.read_row_group(number, columns=[leaf.path_in_schema for leaf in leaves], use_threads=False)
+    texts = [leaf.path for leaf in group.leaves if leaf.kind == BYTE_ARRAY and leaf.encodings <= SIMPLE]
+    with _opened(place, as_dictionaries=texts if group.unpacked < LARGEST_DICTIONARY else ()) as file:
+        return file.read_row_group(number, columns=[leaf.path for leaf in group.leaves], use_threads=False)
 
 
-def _read_slowly(path: Path, number: int, leaves: Sequence[Any]) -> Any:
+def _read_slowly(place: Place, number: int, group: Group) -> Any:
     """A row group whose values are written as differences to the one before, so that they may be far longer.
 
     No value is longer than all that is stored, which bounds what one step may take.
     """
     pyarrow = extra_module("pyarrow", extra="tables", purpose="reading Parquet tables")
-    file, columns = open_parquet(path), [leaf.path_in_schema for leaf in leaves]
-    longest, most = sum(leaf.total_uncompressed_size for leaf in leaves), most_unpacked(path.stat().st_size)
-    at_once = max(1, min(MOST_AT_ONCE, most // max(1, longest)))
+    columns, most = [leaf.path for leaf in group.leaves], most_unpacked(size_of(place))
+    at_once = max(1, min(MOST_AT_ONCE, most // max(1, group.unpacked)))
     batches, total = [], 0
-    for batch in file.iter_batches(at_once, row_groups=[number], columns=columns, use_threads=False):
-        total += batch.nbytes
-        if total > most:
-            raise ValueError(f"it unpacks to more than {most / 1e6:,.0f} MB, the limit for its size")
-        batches.append(batch)
-    return pyarrow.Table.from_batches(batches) if batches else file.read_row_group(number, columns=columns)
+    with _opened(place) as file:
+        for batch in file.iter_batches(at_once, row_groups=[number], columns=columns, use_threads=False):
+            total += batch.nbytes
+            if total > most:
+                raise ValueError(f"it unpacks to more than {most / 1e6:,.0f} MB, the limit for its size")
+            batches.append(batch)
+        return pyarrow.Table.from_batches(batches) if batches else file.read_row_group(number, columns=columns)
 
 
-def _leaves(group: Any, columns: Sequence[str]) -> Iterator[Any]:
-    """What is stored of the columns: of a nested one several. Values of a fixed length are none of ours."""
-    for position in range(group.num_columns):
-        leaf = group.column(position)
-        path, is_ours = leaf.path_in_schema, leaf.physical_type != "FIXED_LEN_BYTE_ARRAY"
-        if is_ours and any(path == name or path.startswith(f"{name}.") for name in columns):
-            yield leaf
-
-
-def _is_simple(leaf: Any) -> bool:
-    """Written in a way that pyarrow can read as a dictionary; in the others every value is there at its length."""
-    return not any(encoding.startswith(("DELTA", "BYTE_STREAM")) for encoding in leaf.encodings)
-
-
-def _room(path: Path, unpacked: int) -> int:
-    return max(ROOM // 4, room_for_image(path.stat().st_size) - unpacked)
+def _room(place: Place, unpacked: int) -> int:
+    return max(ROOM // 4, room_for_image(size_of(place)) - unpacked)
 
 
 def as_objects(chunk: Any) -> list[object]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import hashlib
 import json
 import os
@@ -10,6 +9,7 @@ import random
 import re
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from io import BufferedReader
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -23,6 +23,7 @@ from eigenview.data.decode import EncodedImage, UnreadableImage
 from eigenview.data.failures import reason_of, shown
 from eigenview.data.folder import SUFFIXES
 from eigenview.data.limits import MAX_BYTES, ROOM, most_unpacked, room_for_image
+from eigenview.data.places import is_address, matching, open_place, require_protocol
 from eigenview.data.source import LARGEST_LABEL, Item, Share, SourceInfo
 from eigenview.data.tars import is_packed, read_members
 from eigenview.errors import DataError, EigenviewError
@@ -39,10 +40,10 @@ IMAGE_SUFFIXES = tuple(suffix.removeprefix(".") for suffix in SUFFIXES)
 class ShardSource:
     """Samples of tar files: members of one name but different suffixes belong together.
 
-    ``pattern`` is a path or http(s) address with ``{0000..0009}`` braces or * wildcards, or a list of them. A sample's
-    image has a picture's suffix; ``.cls`` holds its label as a number, ``.txt`` a caption, ``.json`` any of ``label``,
-    ``caption``, ``captions``. Nothing else is looked at, nothing is unpickled and nothing touches the disk. A member
-    whose name is absolute or climbs out by ``..`` ends the reading: such a file is not trusted further.
+    ``pattern`` is a path or an address (https://, s3://, …) with ``{0000..0009}`` braces or * wildcards, or a list of
+    them. A sample's image has a picture's suffix; ``.cls`` holds its label as a number, ``.txt`` a caption, ``.json``
+    any of ``label``, ``caption``, ``captions``. Nothing else is looked at, nothing is unpickled and nothing touches the
+    disk. A member whose name is absolute or climbs out by ``..`` ends the reading: such a file is not trusted further.
 
     With at least as many shards as readers, readers take whole shards; with fewer, every reader takes every k-th
     sample of all. ``buffer`` samples (encoded, 512 MB at most) are held for shuffling, after the shards themselves
@@ -51,8 +52,8 @@ class ShardSource:
 
     def __init__(self, pattern: str | Path | Sequence[str | Path], *, buffer: int = 1000, channels: int = 3) -> None:
         extra_module("webdataset", extra="shards", purpose="reading shards")
-        patterns = [str(pattern)] if isinstance(pattern, (str, Path)) else [str(one) for one in pattern]
-        self.shards = [shard for one in patterns for shard in _expanded(one)]
+        patterns = [str(pattern)] if isinstance(pattern, (str, Path)) else list(map(str, pattern))
+        self.shards = [shard for text in patterns for shard in _expanded(text)]
         self._place = printable(patterns[0]) + (f" and {len(patterns) - 1} more" if len(patterns) > 1 else "")
         self._buffer, self._channels = buffer, channels
 
@@ -176,10 +177,10 @@ def _annotations(sample: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]
         if isinstance(sample.get(suffix), ValueError):
             raise sample[suffix]
     if "json" in sample:
-        found = json.loads(sample["json"])
-        if isinstance(found, dict):
-            label = found.get("label")
-            captions = as_captions(found.get("captions", found.get("caption")))
+        facts = json.loads(sample["json"])
+        if isinstance(facts, dict):
+            label = facts.get("label")
+            captions = as_captions(facts.get("captions", facts.get("caption")))
     if "cls" in sample:
         label = int(sample["cls"].decode("ascii"))
     if "txt" in sample:
@@ -192,25 +193,31 @@ def _annotations(sample: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]
 
 
 def _open_shard(shard: str) -> IO[bytes]:
-    if urlsplit(shard).scheme in ("http", "https"):
+    if _is_web(shard):
         response: IO[bytes] = urllib.request.urlopen(shard, timeout=60)
         return response
-    return open(shard, "rb")
+    return BufferedReader(open_place(shard)) if is_address(shard) else open(shard, "rb")  # type: ignore[type-var]
+
+
+def _is_web(shard: str) -> bool:
+    return urlsplit(shard).scheme in ("http", "https")
 
 
 def _expanded(pattern: str) -> list[str]:
     braceexpand = extra_module("braceexpand", extra="shards", purpose="reading shards")
-    if urlsplit(pattern).scheme in ("http", "https"):
+    if _is_web(pattern):
         return list(braceexpand.braceexpand(pattern))
-    found: list[str] = []
-    for one in braceexpand.braceexpand(pattern):
-        matches = sorted(glob.glob(one)) if not Path(one).exists() else [one]
+    if is_address(pattern):
+        require_protocol(pattern)
+    shards: list[str] = []
+    for text in braceexpand.braceexpand(pattern):
+        matches = matching(text)
         if not matches:
-            raise DataError(f"no such shard: {printable(one)}; is the path right?")
-        found.extend(matches)
-    folders = [path for path in found if Path(path).is_dir()]
+            raise DataError(f"no such shard: {printable(text)}; is the path right?")
+        shards.extend(matches)
+    folders = [path for path in shards if os.path.isdir(path)]
     if folders:
         raise DataError(
             f"{printable(folders[0])} is a folder; shards are tar files: name them, such as shard-{{000..099}}.tar"
         )
-    return found
+    return shards

@@ -7,8 +7,10 @@
 ``train.parquet``          a table; wildcards join several (``?label=fine_label&depth_scale=25.5``)
 ``list.csv``, ``.jsonl``   a list of paths with captions and labels (``?root=photos``)
 ``s-{000..099}.tar``       shards, also by http(s) (``?buffer=5000``)
+``s3://bucket/x.csv``      any of these by address, where fsspec is installed
 ``digits``, ``shapes``     what needs no files (``shapes?count=50000&size=64&seed=1``)
 ``cifar10:/data/cifar``    a named set in a directory (``?split=test``)
+``my_code:my_source``      a callable of one's own that returns a source
 =========================  =======================================================================
 
 The kind in front (folder, arrays, table, list, shards, or a set's name) is needed only where the place does not tell.
@@ -17,8 +19,8 @@ A ``Path`` object is taken as it is: nothing in it is read as a kind or an optio
 
 from __future__ import annotations
 
-import glob
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import parse_qsl, urlsplit
@@ -27,6 +29,7 @@ from eigenview.data.arrays import ArraySource
 from eigenview.data.folder import FolderSource
 from eigenview.data.listing import ListSource
 from eigenview.data.named import DRAWN, STORED, data_root
+from eigenview.data.places import is_address, matching, require_protocol
 from eigenview.data.shards import ShardSource
 from eigenview.data.source import Source, StreamSource
 from eigenview.data.tables import TableSource
@@ -64,9 +67,11 @@ def open_source(spec: str | Path, *, network: bool = True, **options: Option) ->
     ``module:attribute`` of a user's own, a callable that returns a source, is imported only if this call names it.
     """
     kind, place, written = (None, str(spec), {}) if isinstance(spec, Path) else _parsed(spec)
-    if "://" in place and not network:
-        raise DataError(f"{printable(place)} is an address that only a file names; give it yourself to have it fetched")
-    if kind is None and is_code(place) and not Path(place).exists():
+    addresses = [text for text in (place, *written.values(), *options.values()) if "://" in str(text)]
+    if addresses and not network:
+        what = f"{printable(str(addresses[0]))} is an address that only a file names"
+        raise DataError(f"{what}; give it yourself to have it fetched")
+    if kind is None and is_code(place) and not os.path.exists(place):
         return _own_source(place, {**written, **options})
     kind = kind if kind is not None else _guessed(place)
     if kind in DRAWN:
@@ -79,11 +84,13 @@ def open_source(spec: str | Path, *, network: bool = True, **options: Option) ->
     if kind in DRAWN:
         return opener(**chosen)
     if kind in STORED:
+        if is_address(place):
+            raise DataError(f"{kind} is read from a folder of this machine; copy {printable(place)} to one")
         directory = Path(place) if place else data_root() / kind
         if not directory.exists():
             raise DataError(f"no such folder: {printable(directory)}; {kind} needs its published files there")
         return opener(directory, **chosen)
-    return opener(_tables(place) if kind == "table" else place, **chosen)
+    return opener((matching(place) or [place]) if kind == "table" else place, **chosen)
 
 
 def _own_source(name: str, options: Mapping[str, Option]) -> AnySource:
@@ -106,7 +113,7 @@ def _own_source(name: str, options: Mapping[str, Option]) -> AnySource:
 
 def _parsed(spec: str) -> tuple[str | None, str, dict[str, str]]:
     """Kind (None: not said), place, options as written."""
-    place, _, query = (spec, "", "") if Path(spec).exists() else spec.partition("?")
+    place, _, query = (spec, "", "") if os.path.exists(spec) else spec.partition("?")
     try:
         plain = query.replace("+", "%2B")  # in addresses a plus means a space; here it means itself
         written = dict(parse_qsl(plain, strict_parsing=True, keep_blank_values=True)) if query else {}
@@ -116,7 +123,7 @@ def _parsed(spec: str) -> tuple[str | None, str, dict[str, str]]:
     known = {*READERS, *DRAWN, *STORED}
     if colon and kind in known:
         return kind, rest, written
-    if not colon and place in known and (place in DRAWN or place in STORED) and not Path(place).exists():
+    if not colon and place in known and (place in DRAWN or place in STORED) and not os.path.exists(place):
         return place, "", written
     return None, place, written
 
@@ -124,14 +131,15 @@ def _parsed(spec: str) -> tuple[str | None, str, dict[str, str]]:
 def _guessed(place: str) -> str:
     if not place:
         raise SettingError("a source needs a path or a name; got nothing")
-    path = Path(place)
-    if path.is_dir():
+    if os.path.isdir(place):
         return "folder"
-    name = urlsplit(place).path.lower() if "://" in place else place.lower()
+    name = urlsplit(place).path.lower() if is_address(place) else place.lower()
     for suffix, kind in BY_SUFFIX.items():
         if name.endswith(suffix):
             return kind
-    if path.exists():
+    if is_address(place):
+        return _guessed_address(place)
+    if os.path.exists(place):
         raise DataError(
             f"{printable(place)} is a file, not a folder of images, and not one of {' '.join(BY_SUFFIX)}; "
             "say what it is, such as list:PATH"
@@ -141,15 +149,21 @@ def _guessed(place: str) -> str:
     )
 
 
-def _tables(place: str) -> list[str]:
-    found = [place] if Path(place).exists() else sorted(glob.glob(place))
-    return found or [place]  # what is missing is said by the reader
+def _guessed_address(place: str) -> str:
+    """What is neither table nor list nor shard is a folder, where the protocol has them."""
+    if urlsplit(place).scheme in ("http", "https"):
+        known = " ".join(BY_SUFFIX)
+        raise DataError(
+            f"{printable(place)} must be one of {known}; a page of images must be fetched to a folder first"
+        )
+    require_protocol(place)
+    return "folder"
 
 
 def _settings(opener: Callable[..., AnySource]) -> Mapping[str, inspect.Parameter]:
     parameters = inspect.signature(opener).parameters
     keyword = inspect.Parameter.KEYWORD_ONLY
-    return {name: one for name, one in parameters.items() if one.kind is keyword and name != "kind"}
+    return {name: setting for name, setting in parameters.items() if setting.kind is keyword and name != "kind"}
 
 
 def _known(opener: Callable[..., AnySource], kind: str, options: Mapping[str, Option]) -> dict[str, Option]:

@@ -11,8 +11,9 @@ import numpy as np
 
 from eigenview.data.arrays import checked_labels
 from eigenview.data.columns import as_captions, class_names, find_column, listed, need_column, numbered_labels
-from eigenview.data.decode import EncodedImage, UnreadableImage, read_depth, read_regular_file
+from eigenview.data.decode import EncodedImage, UnreadableImage, read_depth, read_image_file
 from eigenview.data.failures import shown
+from eigenview.data.places import Place, folder_of, inside, is_address
 from eigenview.data.rowgroups import RowGroups, as_objects, column_values, read_schema
 from eigenview.data.source import Depth, Labels, SourceInfo, Unannotated
 from eigenview.errors import DataError
@@ -36,7 +37,7 @@ class TableSource(Unannotated):
 
     def __init__(
         self,
-        paths: str | Path | Sequence[str | Path],
+        places: Place | Sequence[Place],
         *,
         image: str | None = None,
         label: str | None = None,
@@ -45,7 +46,7 @@ class TableSource(Unannotated):
         depth_scale: float = 1.0,
         channels: int = 3,
     ) -> None:
-        files = [Path(paths)] if isinstance(paths, (str, Path)) else [Path(path) for path in paths]
+        files = [places] if isinstance(places, (str, Path)) else list(places)
         self._place = printable(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
         schemas = [read_schema(path) for path in files]
         present = list(schemas[0].names)
@@ -83,7 +84,9 @@ class TableSource(Unannotated):
 
     def path(self, index: int) -> Path | None:
         data, path = self._stored(index, self._image)
-        return Path(os.path.abspath(self._rows.file_of(index).parent / path)) if path and not data else None
+        if data or not path or is_address(folder := folder_of(self._rows.place_of(index))):
+            return None
+        return Path(os.path.abspath(inside(folder, path)))
 
     def captions(self, index: int) -> tuple[str, ...]:
         if self._captions is None:
@@ -121,7 +124,8 @@ class TableSource(Unannotated):
             return bytes(data)
         if not path:
             raise UnreadableImage(name, "the row has no image")
-        return read_regular_file(self._rows.file_of(index).parent / path, name=f"{name} {printable(path)}")
+        folder = folder_of(self._rows.place_of(index))
+        return read_image_file(folder, path, name_shown=f"{name} {printable(path)}")
 
 
 def _check_columns(schema: Any, image: str, columns: Sequence[str], place: str) -> None:
@@ -179,7 +183,7 @@ def shown_type(kind: object) -> str:
     return shown(str(kind)).strip("'\"")
 
 
-def _read_labels(files: Sequence[Path], label: str, place: str) -> tuple[tuple[str, ...] | None, Labels]:
+def _read_labels(files: Sequence[Place], label: str, place: str) -> tuple[tuple[str, ...] | None, Labels]:
     values = [value for path in files for value in column_values(path, label)]
     names, numbers = numbered_labels(values, place)
     stored = class_names(read_schema(files[0]).metadata, label)

@@ -35,7 +35,8 @@ def prepare(given: Mapping[str, Any], *, resume: bool = False) -> Prepared:
     """
     if resume:
         config = _stored(given)
-        return Prepared(config, open_images(config.source, log=config.out / UNREADABLE), ())
+        source = open_images(config.source, log=config.out / UNREADABLE, network="source" in given)
+        return Prepared(config, source, ())
     if "source" not in given:
         raise SettingError("the images to learn from are missing: give a folder, say")
     _check_names(given)
