@@ -101,13 +101,16 @@ class Diagnosis:
         for finding in self.findings:
             said += [f"  {finding.name}", *(f"    because {reason}" for reason in finding.reasons)]
             said.append(f"    try: {finding.advice}")
-        table = _table(figures) + _table_of_extras(figures)
-        width = max(len(name) for name, _ in table)
-        return said + [f"  {name:<{width}}  {value}" for name, value in table]
+        width = max(len(name) for name, _ in self.table())
+        return said + [f"  {name:<{width}}  {value}" for name, value in self.table()]
+
+    def table(self) -> list[tuple[str, str]]:
+        """(name, value) of every figure; an interval in brackets where anchors were sampled."""
+        return _table(self.figures) + _table_of_extras(self.figures)
 
 
 def _table(figures: Figures) -> list[tuple[str, str]]:
-    """(name, value) of what every diagnosis has; an interval in brackets where anchors were sampled."""
+    """What every diagnosis has."""
     rank, centred, hubs = figures.effective_rank, figures.effective_rank_centred, figures.hubness
     inner = figures.intrinsic_dimension
     return [

@@ -8,45 +8,25 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from eigenview.files import JSON
 from eigenview.graph.sphere import uniformity_floor
-from eigenview.report.run_files import JSON, RunFiles, number
+from eigenview.report.run_files import RunFiles
 from eigenview.report.structure import Confusion, Structure, class_name
 from eigenview.runs import Sample
 
 POINTS = 800  # of a curve; more lines are averaged in groups
-CURVES = (
-    "loss",
-    "chance",
-    "alignment",
-    "uniformity",
-    "effective_rank",
-    "learning_rate",
-    "knn_accuracy",
-    "gradient_norm",
-)
+CURVES = "loss chance alignment uniformity effective_rank learning_rate knn_accuracy gradient_norm".split()
 T = 2.0  # of the uniformity that training logs
 
 
 def curves(run: RunFiles) -> dict[str, JSON]:
     """Each metric as {x: steps, y: values}; missing values are left out."""
     drawn: dict[str, JSON] = {}
-    for name in CURVES:
-        pairs = [
-            (step, value)
-            for line in run.metrics
-            if (step := number(line.get("step"))) is not None and (value := number(line.get(name))) is not None
-        ]
+    listed = {name: run.log.series(name) for name in CURVES}
+    for name, pairs in {**listed, "plane": run.log.series("uniformity", over="alignment")}.items():
         if pairs:
-            steps, values = thinned(pairs)
-            drawn[name] = {"x": steps, "y": values}
-    both = [
-        (a, u)
-        for line in run.metrics
-        if (a := number(line.get("alignment"))) is not None and (u := number(line.get("uniformity"))) is not None
-    ]
-    if both:
-        across, down = thinned(both)
-        drawn["plane"] = {"x": across, "y": down}
+            x, y = thinned(pairs)
+            drawn[name] = {"x": x, "y": y}
     return drawn
 
 
@@ -64,19 +44,16 @@ def chart_data(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
     listed: list[JSON] = []
     for place, run in enumerate(runs):
         structure = structures.get(place)
-        content: dict[str, JSON] = {"name": run.name, "curves": curves(run), "alarms": _alarms(run)}
-        content["spectra"] = _spectra(run, structure)
-        content["laplacian"] = _laplacian(run, structure)
-        listed.append(content)
+        listed.append(
+            {
+                "name": run.name,
+                "curves": curves(run),
+                "alarms": [{"step": step, "message": message} for step, message in run.log.alarms],
+                "spectra": _spectra(run, structure),
+                "laplacian": _laplacian(run, structure),
+            }
+        )
     return {"runs": listed, "floor": _floor(runs[0]) if len(runs) == 1 else None}
-
-
-def _alarms(run: RunFiles) -> list[JSON]:
-    return [
-        {"step": number(line.get("step")), "message": str(message)}
-        for line in run.metrics
-        for message in (line.get("alarms") or [])  # type: ignore[union-attr]
-    ]
 
 
 def _spectra(run: RunFiles, structure: Structure | None) -> list[JSON]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from eigenview.report.html import Html, element, join
-from eigenview.report.run_files import JSON, RunFiles, number
+from eigenview.files import JSON
+from eigenview.report.html import Html, element, join, table, table_row
+from eigenview.report.run_files import RunFiles
+from eigenview.runs import number
 
 
 def time_figures(run: RunFiles) -> list[tuple[str, str]]:
     """What the run cost: hours, views, core-hours (seconds × cores used / 3600)."""
-    last, seconds = run.last, number(run.last.get("seconds"))
+    last, seconds = run.log.last, number(run.log.last.get("seconds"))
     if seconds is None:
         return []
     costs = [("training time", duration(seconds)), ("optimizer steps", f"{number(last.get('step')) or 0:,.0f}")]
@@ -65,13 +67,13 @@ def said(value: JSON) -> str:
 
 def facts_list(pairs: Sequence[tuple[str, str]]) -> Html:
     rows = [join(element("dt", name), element("dd", value)) for name, value in pairs]
-    return element("dl", *(element("div", row) for row in rows), class_="facts")
+    return element("dl.facts", *(element("div", row) for row in rows))
 
 
 def blocks(run: RunFiles) -> Html:
     """Time at once; settings, data and environment behind a click."""
     cost = time_figures(run)
-    parts = [facts_list(cost) if cost else element("p", "This run logged no time.", class_="quiet")]
+    parts = [facts_list(cost) if cost else element("p.quiet", "This run logged no time.")]
     for title, settings in {"Settings": run.config, "Data": run.data, "Environment": run.environment}.items():
         if settings:
             parts.append(element("details", element("summary", title), facts_list(flat(settings))))
@@ -86,9 +88,5 @@ def differing(runs: Sequence[RunFiles]) -> Html | None:
     for name in names:
         values = [settings.get(name, "\N{EN DASH}") for settings in listed]
         if len(set(values)) > 1:
-            rows.append(element("tr", element("th", name, scope="row"), *(element("td", value) for value in values)))
-    if not rows:
-        return None
-    heads = element("tr", *(element("th", name, scope="col") for name in ("setting", *(run.name for run in runs))))
-    inner = element("table", element("thead", heads), element("tbody", *rows))
-    return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label="settings that differ")
+            rows.append(table_row(name, *(element("td", value) for value in values)))
+    return table(("setting", *(run.name for run in runs)), rows, label="settings that differ") if rows else None

@@ -69,10 +69,9 @@ def neighbour_grid(sample: Sample, structure: Structure) -> Html:
     labelled = sample.labels is not None
     rule = "most neighbours of another class" if labelled else "farthest from their nearest neighbour"
     return element(
-        "div",
+        "div.pair",
         _queries(f"{len(drawn)} at random", sample, structure, drawn),
         _queries(f"The {len(worst)} worst: {rule}", sample, structure, worst),
-        class_="pair",
     )
 
 
@@ -94,11 +93,9 @@ def _queries(heading: str, sample: Sample, structure: Structure, rows: Sequence[
         pictures = [thumb(sample, int(n), mark=mark) for n, mark in zip(near, marks, strict=True)]
         name = "" if sample.labels is None else class_name(sample, int(sample.labels[row]))
         cosine = f"cosine {structure.cosines[row][0]:.2f}"
-        said = element("span", element("b", name) if name else None, element("span", cosine), class_="caption")
-        lines.append(
-            element("li", thumb(sample, int(row), mark="query"), said, element("span", *pictures, class_="strip"))
-        )
-    return element("div", element("h3", heading), element("ul", *lines, class_="queries"))
+        said = element("span.caption", element("b", name) if name else None, element("span", cosine))
+        lines.append(element("li", thumb(sample, int(row), mark="query"), said, element("span.strip", *pictures)))
+    return element("div", element("h3", heading), element("ul.queries", *lines))
 
 
 def cluster_gallery(sample: Sample) -> Html:
@@ -114,12 +111,12 @@ def cluster_gallery(sample: Sample) -> Html:
         centre = unit[members].mean(axis=0)
         central = members[np.argsort(-(unit[members] @ centre), kind="stable")][:SHOWN_MEMBERS]
         number = int(numbers[place]) + (1 if word == "cluster" else 0)
-        heading = join(f"{word.capitalize()} {number} ", element("span", f"{counts[place]:,} images", class_="note"))
-        pictures = element("span", *(thumb(sample, int(row)) for row in central), class_="strip")
-        cards.append(element("article", element("h3", heading), _mixture(sample, members), pictures, class_="card"))
+        heading = join(f"{word.capitalize()} {number} ", element("span.note", f"{counts[place]:,} images"))
+        pictures = element("span.strip", *(thumb(sample, int(row)) for row in central))
+        cards.append(element("article.card", element("h3", heading), _mixture(sample, members), pictures))
     left = len(numbers) - len(order)
-    more = element("p", f"{left} smaller ones are not shown.", class_="note") if left > 0 else None
-    return join(element("div", *cards, class_="gallery"), more)
+    more = element("p.note", f"{left} smaller ones are not shown.") if left > 0 else None
+    return join(element("div.gallery", *cards), more)
 
 
 def _mixture(sample: Sample, members: NDArray[np.int64]) -> Html | None:
@@ -129,20 +126,20 @@ def _mixture(sample: Sample, members: NDArray[np.int64]) -> Html | None:
     labels, counts = np.unique(sample.labels[members], return_counts=True)
     top = np.argsort(-counts, kind="stable")[:3]
     said = ", ".join(f"{class_name(sample, int(labels[k]))} ({counts[k] / len(members):.0%})" for k in top)
-    return element("p", said, class_="note")
+    return element("p.note", said)
 
 
 def duplicate_pairs(sample: Sample, structure: Structure) -> Html:
     if not structure.duplicates:
-        return element("p", f"None among the {len(sample.names):,} sampled images.", class_="quiet")
+        return element("p.quiet", f"None among the {len(sample.names):,} sampled images.")
     cards = []
     for first, second, cosine in structure.duplicates[:SHOWN_PAIRS]:
-        names = element("span", f"{sample.names[first]} · {sample.names[second]}", class_="names")
-        said = element("span", names, element("span", f"cosine {cosine:.4f}"), class_="caption")
+        names = element("span.names", f"{sample.names[first]} · {sample.names[second]}")
+        said = element("span.caption", names, element("span", f"cosine {cosine:.4f}"))
         cards.append(element("li", thumb(sample, first), thumb(sample, second), said))
     more = len(structure.duplicates) - len(cards)
-    note = element("p", f"and {more:,} more pairs.", class_="note") if more > 0 else None
-    return join(element("ul", *cards, class_="duplicates"), note)
+    note = element("p.note", f"and {more:,} more pairs.") if more > 0 else None
+    return join(element("ul.duplicates", *cards), note)
 
 
 def view_table(sample: Sample) -> Html | None:
@@ -156,7 +153,7 @@ def view_table(sample: Sample) -> Html | None:
         cells = []
         for column, name in enumerate(titles):
             said, style = f"image {row + 1}, {name}", f"--column:{column};--row:{row}"
-            picture = element("span", class_="view", style=style, role="img", aria_label=said)
-            cells.append(element("span", picture, element("span", name, class_="note")))
-        groups.append(element("div", *cells, class_="view-row"))
-    return element("div", *groups, class_="views", style=f"--across:{columns}")
+            picture = element("span.view", style=style, role="img", aria_label=said)
+            cells.append(element("span", picture, element("span.note", name)))
+        groups.append(element("div.view-row", *cells))
+    return element("div.views", *groups, style=f"--across:{columns}")

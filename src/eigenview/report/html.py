@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from html import escape
+from importlib.resources import files
 from unicodedata import category
 
 VOID = frozenset({"br", "hr", "img", "input", "meta", "wbr"})
@@ -19,12 +21,13 @@ Child = str | int | Html | None
 
 
 def element(tag: str, *children: Child, **attributes: str | int | bool | None) -> Html:
-    """``<tag attribute="…">children</tag>``, everything but ``Html`` escaped.
+    """``<tag attribute="…">children</tag>``, everything but ``Html`` escaped; ``"p.note"`` is a p of the class note.
 
     An underscore at the end of an attribute's name is dropped (``class_``), others become hyphens; True stands for an
     attribute without a value, False and None leave it out.
     """
-    written = []
+    tag, *classes = tag.split(".")
+    written = [f' class="{" ".join(classes)}"'] if classes else []
     for name, value in attributes.items():
         if value is True:
             written.append(f" {_attribute(name)}")
@@ -37,6 +40,23 @@ def element(tag: str, *children: Child, **attributes: str | int | bool | None) -
 def join(*children: Child) -> Html:
     """The children one after another; None is nothing."""
     return Html("".join(child if isinstance(child, Html) else _text(child) for child in children if child is not None))
+
+
+def table_row(head: Child, *cells: Html) -> Html:
+    """A line of a :func:`table`."""
+    return element("tr", element("th", head, scope="row"), *cells)
+
+
+def table(heads: Sequence[str], rows: Iterable[Html], *, label: str) -> Html:
+    """A table that scrolls inside its own box, so that a phone's page does not."""
+    head = element("tr", *(element("th", name, scope="col") for name in heads))
+    inner = element("table", element("thead", head), element("tbody", *rows))
+    return element("div.scroll", inner, tabindex=0, role="region", aria_label=label)
+
+
+def asset(name: str) -> Html:
+    """A file of the page's own: its styles, scripts and fixed markup."""
+    return Html((files("eigenview.report") / "assets" / name).read_text(encoding="utf-8"))
 
 
 def script_json(value: object) -> Html:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
 
-from eigenview.errors import SettingError
+from eigenview.extras import extra_module
+from eigenview.files import JSON
 from eigenview.report import sections
 from eigenview.report.charts import chart_data, confusion_data, map_data
 from eigenview.report.galleries import sheet_styles
-from eigenview.report.html import Html, element, script_json
-from eigenview.report.run_files import JSON, RunFiles
+from eigenview.report.html import Html, asset, element, script_json
+from eigenview.report.run_files import RunFiles
 from eigenview.report.structure import Structure
 
 SCRIPTS = ("theme.js", "charts.js", "map.js")
@@ -27,13 +27,13 @@ def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
     alone = runs[0] if len(runs) == 1 else None
     structure = structures.get(0) if alone is not None else None
     data: dict[str, JSON] = chart_data(runs, structures)
-    styles = _asset("report.css")
+    styles: str = asset("report.css")
     if alone is not None and alone.sample is not None and structure is not None:
         data |= {"map": map_data(alone.sample, structure), "confusion": confusion_data(structure.confusion)}
         styles += sheet_styles(alone.sample)
     parts = sections.of_one(alone, structure) if alone is not None else sections.of_several(runs)
     title = runs[0].name if alone is not None else f"{len(runs)} runs compared"
-    library, ours = _plotly(), "\n".join(_asset(name) for name in SCRIPTS)
+    library, ours = _plotly(), "\n".join(asset(name) for name in SCRIPTS)
     policy = (
         f"default-src 'none'; script-src {_hash(library)} {_hash(ours)}; style-src 'unsafe-inline'; img-src data: blob:"
     )
@@ -50,9 +50,9 @@ def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
     main = element("main", *(section.html for section in parts), id="main")
     body = element(
         "body",
-        element("a", "Skip to the report", href="#main", class_="skip"),
+        element("a.skip", "Skip to the report", href="#main"),
         _bar(title),
-        element("div", _contents(parts), main, class_="layout"),
+        element("div.layout", _contents(parts), main),
         element("script", script_json(data), type="application/json", id="data"),
         element("script", Html(library)),
         element("script", Html(ours)),
@@ -61,28 +61,20 @@ def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
 
 
 def _bar(title: str) -> Html:
-    mark = element("span", "Eigenview", class_="mark")
+    mark = element("span.mark", "Eigenview")
     toggle = element("button", "Dark", type="button", id="theme", aria_label="switch between dark and light")
-    return element("header", mark, element("span", title, class_="run-name"), toggle, class_="bar")
+    return element("header.bar", mark, element("span.run-name", title), toggle)
 
 
 def _contents(parts: Sequence[sections.Section]) -> Html:
     links = [element("li", element("a", part.short, href=f"#{part.name}")) for part in parts if part.short]
-    return element("nav", element("ul", *links), aria_label="contents", class_="contents")
+    return element("nav.contents", element("ul", *links), aria_label="contents")
 
 
 def _plotly() -> str:
     """The chart library, as its Python package ships it."""
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise SettingError("the report needs plotly, which is not installed: pip install 'eigenview[report]'") from None
-    script = str(get_plotlyjs())
+    script: str = extra_module("plotly.offline", extra="report", purpose="the report").get_plotlyjs()
     return script.replace("</script", "<\\/script")
-
-
-def _asset(name: str) -> str:
-    return (files("eigenview.report") / "assets" / name).read_text(encoding="utf-8")
 
 
 def _hash(script: str) -> str:

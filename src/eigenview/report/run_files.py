@@ -11,9 +11,7 @@ from eigenview.diagnostics import Diagnosis
 from eigenview.errors import EigenviewError
 from eigenview.evaluation.comparison import BASELINES
 from eigenview.files import JSON
-from eigenview.runs import Metrics, RunDirectory, Sample, Score, number
-
-__all__ = ["JSON", "RunFiles", "Settings", "number", "read_run"]
+from eigenview.runs import Metrics, RunDirectory, Sample, Score
 
 Settings = Mapping[str, JSON]
 Content = TypeVar("Content")
@@ -33,15 +31,6 @@ class RunFiles:
     diagnosis: Diagnosis | None
     sample: Sample | None
     problems: tuple[str, ...]  # files that are there but cannot be read
-
-    @property
-    def metrics(self) -> tuple[Settings, ...]:
-        return tuple(self.log.lines)
-
-    @property
-    def last(self) -> Settings:
-        """The last line that has a loss; empty for a run that wrote none."""
-        return self.log.last
 
     def own_scores(self) -> list[Score]:
         """One a protocol and data set; those under a former name of the folder count where there are no others."""

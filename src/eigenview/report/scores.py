@@ -9,7 +9,7 @@ from eigenview.errors import SettingError
 from eigenview.evaluation import Compared, compare
 from eigenview.evaluation.comparison import BASELINES
 from eigenview.nn import POOLED
-from eigenview.report.html import Html, element, join
+from eigenview.report.html import Html, element, join, table, table_row
 from eigenview.report.run_files import RunFiles
 from eigenview.runs import Score
 
@@ -23,6 +23,7 @@ WORDS = {
     "map": "mean average precision",
 }
 MINUS = "\N{MINUS SIGN}"
+NOTHING = element("td", "\N{EN DASH}")
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def described(score: Score) -> Html:
     """The title, then the metric and, beside the usual one, the layer."""
     layer = str(score.protocol.get("layer") or POOLED)
     more = "" if layer == POOLED else f", {layer}"
-    return join(title(score), element("span", f" {score.metric}{more}", class_="note"))
+    return join(title(score), element("span.note", f" {score.metric}{more}"))
 
 
 def shown(value: float, metric: str) -> str:
@@ -114,14 +115,13 @@ def is_share(metric: str) -> bool:
 
 def points(difference: float, metric: str) -> str:
     """A signed difference, in points of per cent where the value is one."""
-    value = 100 * difference if is_share(metric) else difference
-    return f"{'+' if value >= 0 else MINUS}{abs(value):.{1 if is_share(metric) else 3}f}"
+    factor, digits = (100, 1) if is_share(metric) else (1, 3)
+    return f"{'+' if difference >= 0 else MINUS}{abs(factor * difference):.{digits}f}"
 
 
 def interval(score: Score) -> str:
-    low, high = (100 * end if is_share(score.metric) else end for end in score.interval)
-    digits = 1 if is_share(score.metric) else 3
-    return f"{low:.{digits}f} to {high:.{digits}f}".replace("-", MINUS)
+    factor, digits = (100, 1) if is_share(score.metric) else (1, 3)
+    return " to ".join(f"{factor * end:.{digits}f}" for end in score.interval).replace("-", MINUS)
 
 
 def p_value(value: float | None) -> str:
@@ -132,7 +132,7 @@ def p_value(value: float | None) -> str:
 
 def cards(run: RunFiles) -> Html:
     """The headline scores: a large figure, its interval, and bars against the baselines."""
-    return element("div", *(_card(measure) for measure in headline(run)), class_="cards")
+    return element("div.cards", *(_card(measure) for measure in headline(run)))
 
 
 def seen_note(run: RunFiles) -> Html | None:
@@ -141,19 +141,18 @@ def seen_note(run: RunFiles) -> Html | None:
     if not sets:
         return None
     said = f"Seen in training: the test images of {', '.join(sets)}. On images it never saw, the run may do worse."
-    return element("p", said, class_="note")
+    return element("p.note", said)
 
 
 def _card(measure: Measure) -> Html:
     own = measure.own
     rows = [_bar(own, "this run", "own"), *(_bar(score, score.subject, "base") for score in measure.baselines)]
     return element(
-        "article",
+        "article.card.score",
         element("h3", title(own)),
-        element("p", shown(own.value, own.metric), class_="figure"),
-        element("p", f"{own.metric}, 95\N{NO-BREAK SPACE}% interval {interval(own)}", class_="note"),
-        element("div", *rows, class_="bars"),
-        class_="card score",
+        element("p.figure", shown(own.value, own.metric)),
+        element("p.note", f"{own.metric}, 95\N{NO-BREAK SPACE}% interval {interval(own)}"),
+        element("div.bars", *rows),
     )
 
 
@@ -161,43 +160,41 @@ def _bar(score: Score, name: str, kind: str) -> Html:
     top = 1.0 if is_share(score.metric) or abs(score.value) <= 1 else abs(score.value) * 1.2
     share = [f"{100 * min(1.0, max(0.0, end / top)):.2f}%" for end in (score.value, *score.interval)]
     track = element(
-        "span",
+        "span.track",
         element("span", class_=f"fill {kind}", style=f"width:{share[0]}"),
-        element("span", class_="whisker", style=f"left:{share[1]};right:calc(100% - {share[2]})"),
-        class_="track",
+        element("span.whisker", style=f"left:{share[1]};right:calc(100% - {share[2]})"),
         aria_hidden="true",
     )
-    value = element("span", shown(score.value, score.metric), class_="value")
-    return element("div", element("span", name, class_="name"), track, value, class_="bar-row")
+    value = element("span.value", shown(score.value, score.metric))
+    return element("div.bar-row", element("span.name", name), track, value)
 
 
-def table(run: RunFiles) -> Html | None:
+def all_scores(run: RunFiles) -> Html | None:
     """All scores of one run, each baseline with its difference and how likely chance alone would show it."""
-    listed = measures(run)
-    if not listed:
-        return None
     named = [name for name in BASELINES if any(score.subject == name for score in run.scores)]
-    head = element("tr", *(element("th", name, scope="col") for name in ("measure", "this run", *named)))
     body = []
-    for measure in listed:
+    for measure in measures(run):
         rows = {row.score.subject: row for row in measure.rows[1:]}
-        cells = [_own_cell(measure.own), *(_cell(rows.get(name)) for name in named)]
-        body.append(element("tr", element("th", described(measure.own), scope="row"), *cells))
-    return _wrapped(head, body)
+        cells = [_own_cell(measure.own), *(_baseline_cell(rows.get(name)) for name in named)]
+        body.append(table_row(described(measure.own), *cells))
+    return table(("measure", "this run", *named), body, label="table of scores") if body else None
 
 
-def _own_cell(score: Score) -> Html:
-    return element(
-        "td", element("b", shown(score.value, score.metric)), element("span", interval(score), class_="note")
-    )
+def _cell(score: Score, *notes: str, is_own: bool = False) -> Html:
+    value = shown(score.value, score.metric)
+    return element("td", element("b", value) if is_own else value, *(element("span.note", note) for note in notes))
 
 
-def _cell(row: Compared | None) -> Html:
+def _own_cell(score: Score | None, *notes: str) -> Html:
+    """A run's own score with its interval; a dash where it has none."""
+    return NOTHING if score is None else _cell(score, interval(score), *notes, is_own=True)
+
+
+def _baseline_cell(row: Compared | None) -> Html:
     if row is None:
-        return element("td", "\N{EN DASH}")
+        return NOTHING
     gap = points(row.difference, row.score.metric)
-    said = ", ".join(part for part in (gap, p_value(row.p_value)) if part)
-    return element("td", shown(row.score.value, row.score.metric), element("span", said, class_="note"))
+    return _cell(row.score, ", ".join(filter(None, (gap, p_value(row.p_value)))))
 
 
 def comparison(runs: Sequence[RunFiles]) -> Html | None:
@@ -211,14 +208,9 @@ def comparison(runs: Sequence[RunFiles]) -> Html | None:
         shared = [_find(run, score) for run in runs]
         if sum(score_or_none is not None for score_or_none in shared) < 2:
             continue
-        reference = shared[0]
-        cells = [_own_cell(reference) if reference else element("td", "\N{EN DASH}")]
-        cells += [_against(reference, other) for other in shared[1:]]
-        rows.append(element("tr", element("th", described(score), scope="row"), *cells))
-    if not rows:
-        return None
-    names = [element("th", name, scope="col") for name in ("measure", *(run.name for run in runs))]
-    return _wrapped(element("tr", *names), rows)
+        cells = [_own_cell(shared[0]), *(_against(shared[0], other) for other in shared[1:])]
+        rows.append(table_row(described(score), *cells))
+    return table(("measure", *(run.name for run in runs)), rows, label="table of scores") if rows else None
 
 
 def _kind(score: Score) -> tuple[str, str, str]:
@@ -232,32 +224,14 @@ def _find(run: RunFiles, like: Score) -> Score | None:
 
 
 def _against(reference: Score | None, other: Score | None) -> Html:
-    if other is None:
-        return element("td", "\N{EN DASH}")
-    if reference is None:
+    if other is None or reference is None:
         return _own_cell(other)
     try:
         row = compare(reference, replace(other, subject=other.subject or "run"))[1]
     except SettingError:
-        return element(
-            "td",
-            shown(other.value, other.metric),
-            element("span", "other protocol or data: not compared", class_="note"),
-        )
-    if row.interval is None:
-        said = points(row.difference, other.metric)
-    else:
+        return _cell(other, "other protocol or data: not compared")
+    said = points(row.difference, other.metric)
+    if row.interval is not None:
         low, high = (points(end, other.metric) for end in row.interval)
-        said = f"{points(row.difference, other.metric)} [{low}, {high}], {p_value(row.p_value)}"
-    return element(
-        "td",
-        element("b", shown(other.value, other.metric)),
-        element("span", interval(other), class_="note"),
-        element("span", said, class_="note"),
-    )
-
-
-def _wrapped(head: Html, body: Sequence[Html]) -> Html:
-    """A table that scrolls inside its own box, so that a phone's page does not."""
-    inner = element("table", element("thead", head), element("tbody", *body), class_="scores")
-    return element("div", inner, class_="scroll", tabindex=0, role="region", aria_label="table of scores")
+        said += f" [{low}, {high}], {p_value(row.p_value)}"
+    return _own_cell(other, said)

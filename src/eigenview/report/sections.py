@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from eigenview.report import facts, galleries, scores, summary
-from eigenview.report.html import Child, Html, element, join
-from eigenview.report.map_section import map_stage
-from eigenview.report.run_files import RunFiles, number
+from eigenview.report.html import Child, Html, asset, element, join
+from eigenview.report.run_files import RunFiles
 from eigenview.report.structure import Structure
+from eigenview.runs import number
 
 NO_SAMPLE = "No sample of images yet: eigenview train writes one at its end, eigenview diagnose RUN at any time."
 NO_SCORES = "No scores yet: eigenview evaluate RUN SOURCE measures them, with the baselines."
@@ -32,11 +32,7 @@ class Section:
 
 
 def section(name: str, short: str, heading: str, lead: str, *content: Child) -> Section:
-    inner = [
-        element("h2", heading, id=f"{name}-heading"),
-        element("p", lead, class_="lead") if lead else None,
-        *content,
-    ]
+    inner = [element("h2", heading, id=f"{name}-heading"), element("p.lead", lead) if lead else None, *content]
     return Section(name, short, element("section", *inner, id=name, aria_labelledby=f"{name}-heading"))
 
 
@@ -51,7 +47,7 @@ def of_one(run: RunFiles, structure: Structure | None) -> list[Section]:
                 "Map",
                 "Map of the embedding",
                 "Each dot is an image; close dots look alike to the encoder. Point to see it, click for more.",
-                *map_stage(structure),
+                _map(structure),
             ),
             section(
                 "neighbours",
@@ -85,7 +81,7 @@ def of_one(run: RunFiles, structure: Structure | None) -> list[Section]:
         if structure.confusion is not None:
             parts.append(_confusion(structure))
     else:
-        parts.append(section("map", "Map", "Map of the embedding", "", element("p", NO_SAMPLE, class_="quiet")))
+        parts.append(section("map", "Map", "Map of the embedding", "", element("p.quiet", NO_SAMPLE)))
     lead = "Everything that decides what the run computed, and what it cost."
     parts.append(section("settings", "Settings", "Settings, environment, time", lead, facts.blocks(run)))
     return parts
@@ -98,7 +94,7 @@ def of_several(runs: Sequence[RunFiles]) -> list[Section]:
         told = summary.summarise(run)
         badge = element("span", told.badge, class_=f"badge {told.state}")
         name = element("h3", element("span", class_=f"series series{number_ % 8}", aria_hidden="true"), run.name)
-        listed.append(element("article", name, badge, element("p", told.sentence), _line(run), class_="card"))
+        listed.append(element("article.card", name, badge, element("p", told.sentence), _line(run)))
     names = " \N{MIDDLE DOT} ".join(run.name for run in runs)
     top = Section(
         "top",
@@ -106,19 +102,17 @@ def of_several(runs: Sequence[RunFiles]) -> list[Section]:
         element(
             "section",
             element("h1", f"{len(runs)} runs compared"),
-            element("p", names, class_="lead"),
-            element("div", *listed, class_="gallery wide"),
+            element("p.lead", names),
+            element("div.gallery.wide", *listed),
             id="top",
         ),
     )
-    table = scores.comparison(runs) or element(
-        "p", f"No measure that two of the runs share. {NO_SCORES}", class_="quiet"
-    )
+    table = scores.comparison(runs) or element("p.quiet", f"No measure that two of the runs share. {NO_SCORES}")
     lead = (
         f"Against {runs[0].name}: the difference, its 95 % interval, and how likely chance alone would show as much, "
         "paired item by item (McNemar's exact test, or a paired t-test)."
     )
-    changed = facts.differing(runs) or element("p", "All settings are the same.", class_="quiet")
+    changed = facts.differing(runs) or element("p.quiet", "All settings are the same.")
     return [
         top,
         section("scores", "Scores", "Scores", lead, table),
@@ -132,24 +126,15 @@ def _top(run: RunFiles) -> Section:
     told = summary.summarise(run)
     heading = element("h1", run.name)
     verdict = element(
-        "p",
-        element("span", told.badge, class_=f"badge {told.state}"),
-        " ",
-        told.sentence,
-        class_="verdict",
-        id="verdict",
+        "p.verdict", element("span", told.badge, class_=f"badge {told.state}"), " ", told.sentence, id="verdict"
     )
-    measured = scores.cards(run) if run.own_scores() else element("p", NO_SCORES, class_="quiet")
-    table = scores.table(run)
+    measured = scores.cards(run) if run.own_scores() else element("p.quiet", NO_SCORES)
+    table = scores.all_scores(run)
     more = None
     if table is not None:
-        note = element(
-            "p", "p: how likely chance alone would show such a difference, paired item by item.", class_="note"
-        )
+        note = element("p.note", "p: how likely chance alone would show such a difference, paired item by item.")
         more = element("details", element("summary", "All scores, with intervals and significance"), table, note)
-    wrong = (
-        element("ul", *(element("li", problem) for problem in run.problems), class_="quiet") if run.problems else None
-    )
+    wrong = element("ul.quiet", *(element("li", problem) for problem in run.problems)) if run.problems else None
     inner = element("section", heading, _line(run), verdict, wrong, measured, scores.seen_note(run), more, id="top")
     return Section("top", "Verdict", inner)
 
@@ -165,10 +150,10 @@ def _line(run: RunFiles) -> Html:
         str(place or run.config.get("source") or "") or None,
         *(f"{run.config[name]} {name}" for name in ("epochs", "steps", "minutes") if run.config.get(name) is not None),
     ]
-    seconds = number(run.last.get("seconds"))
+    seconds = number(run.log.last.get("seconds"))
     if seconds is not None:
         said.append(facts.duration(seconds))
-    return element("p", *(element("span", word) for word in said if word), class_="line")
+    return element("p.line", *(element("span", word) for word in said if word))
 
 
 def _costs(run: RunFiles) -> Html:
@@ -177,71 +162,66 @@ def _costs(run: RunFiles) -> Html:
 
 def _diagnosis(run: RunFiles) -> Section:
     if run.diagnosis is None:
-        missing = element(
-            "p", "Not diagnosed yet: eigenview diagnose RUN says what is wrong, and what to try.", class_="quiet"
-        )
+        missing = element("p.quiet", "Not diagnosed yet: eigenview diagnose RUN says what is wrong, and what to try.")
         return section("diagnosis", "Diagnosis", "Diagnosis", "", missing)
     findings = summary.findings(run)
-    nothing = (
-        None
-        if findings
-        else element("p", "Nothing wrong was found: no collapse, views agree, no hubs.", class_="quiet")
-    )
-    figures = element("details", element("summary", "All figures"), summary.figures_table(run))
-    return section(
-        "diagnosis", "Diagnosis", "Diagnosis", "What the geometry says, without labels.", findings, nothing, figures
-    )
+    nothing = None if findings else element("p.quiet", "Nothing wrong was found: no collapse, views agree, no hubs.")
+    figures = element("details", element("summary", "All figures"), facts.facts_list(run.diagnosis.table()))
+    lead = "What the geometry says, without labels."
+    return section("diagnosis", "Diagnosis", "Diagnosis", lead, findings, nothing, figures)
 
 
 def chart(name: str, heading: str, note: str, *, size: str = "") -> Html:
-    caption = element("figcaption", element("h3", heading), element("p", note, class_="note"))
+    caption = element("figcaption", element("h3", heading), element("p.note", note))
     label = f"chart: {heading}, {note}"
     return element(
         "figure",
         caption,
-        element("div", id=f"plot-{name}", class_="plot", role="img", aria_label=label),
+        element("div.plot", id=f"plot-{name}", role="img", aria_label=label),
         class_=f"chart {size}".strip(),
     )
 
 
 def _curves(runs: Sequence[RunFiles]) -> Section:
-    known = {name for run in runs for line in run.metrics for name in line if number(line.get(name)) is not None}
-    drawn = [chart(name, *CHARTS[name]) for name in CHARTS if name in known]
+    drawn = [chart(name, *said) for name, said in CHARTS.items() if any(run.log.series(name) for run in runs)]
     if not drawn:
-        nothing = element("p", "No step was logged: metrics.jsonl is missing or empty.", class_="quiet")
+        nothing = element("p.quiet", "No step was logged: metrics.jsonl is missing or empty.")
         return section("curves", "Training", "Training", "", nothing)
     alarms = [
-        element("li", f"{run.name}: {message}" if len(runs) > 1 else str(message))
+        element("li", f"{run.name}: {message}" if len(runs) > 1 else message)
         for run in runs
-        for line in run.metrics
-        for message in (line.get("alarms") or [])  # type: ignore[union-attr]
+        for _, message in run.log.alarms
     ]
     warned = None
     if alarms:
         shown = element("ul", *alarms[:10])
-        warned = element(
-            "div", element("h3", f"{len(alarms)} alarm{'s' if len(alarms) > 1 else ''}"), shown, class_="alarms"
-        )
+        warned = element("div.alarms", element("h3", f"{len(alarms)} alarm{'s' if len(alarms) > 1 else ''}"), shown)
     lead = "Over optimizer steps. Drag to zoom, double-click to go back."
-    return section("curves", "Training", "Training", lead, warned, element("div", *drawn, class_="multiples"))
+    return section("curves", "Training", "Training", lead, warned, element("div.multiples", *drawn))
 
 
 def _geometry(runs: Sequence[RunFiles], structure: Structure | None) -> Section:
-    has_plane = any(number(line.get("alignment")) is not None for run in runs for line in run.metrics)
-    has_spectra = any(run.sample is not None or run.diagnosis is not None for run in runs)
     parts = []
-    if has_plane:
+    if any(run.log.series("uniformity", over="alignment") for run in runs):
         note = "good runs go to the lower left: views close, images apart"
         parts.append(chart("plane", "Alignment and uniformity", note, size="tall"))
-    if has_spectra:
-        parts.append(
-            chart("spectrum", "Singular values", "a slow fall uses many directions; a cliff is collapse", size="tall")
-        )
+    if any(run.sample is not None or run.diagnosis is not None for run in runs):
+        note = "a slow fall uses many directions; a cliff is collapse"
+        parts.append(chart("spectrum", "Singular values", note, size="tall"))
         gap = "" if structure is None or structure.laplacian is None else f" Here: {structure.laplacian.clusters}."
         note = f"of the graph of nearest neighbours; the largest gap suggests how many groups there are.{gap}"
         parts.append(chart("laplacian", "Laplacian spectrum", note, size="tall"))
-    body = element("div", *parts, class_="multiples") if parts else element("p", NO_SAMPLE, class_="quiet")
+    body = element("div.multiples", *parts) if parts else element("p.quiet", NO_SAMPLE)
     return section("geometry", "Geometry", "Geometry", "The shape of the embedding on its sphere.", body)
+
+
+def _map(structure: Structure) -> Html:
+    """The map's controls and an empty canvas, which the script fills."""
+    choices = []
+    for place, projection in enumerate(structure.projections):
+        radio = element("input", type="radio", name="projection", value=place, checked=place == 0)
+        choices.append(element("label", radio, element("span", projection.name)))
+    return Html(asset("map.html").replace("{projections}", join(*choices)))
 
 
 def _confusion(structure: Structure) -> Section:
@@ -250,7 +230,5 @@ def _confusion(structure: Structure) -> Section:
         f"A logistic regression on {structure.confusion.items:,} sampled images, each predicted by a classifier that "
         f"had not seen it: {structure.confusion.accuracy:.1%} right. Rows are the true class."
     )
-    plot = element("div", id="plot-confusion", class_="plot", role="img", aria_label="confusion matrix of the probe")
-    return section(
-        "confusion", "Confusion", "What the probe confuses", said, element("figure", plot, class_="chart confusion")
-    )
+    plot = element("div.plot", id="plot-confusion", role="img", aria_label="confusion matrix of the probe")
+    return section("confusion", "Confusion", "What the probe confuses", said, element("figure.chart.confusion", plot))

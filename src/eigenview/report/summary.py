@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from eigenview.diagnostics import Diagnosis
 from eigenview.evaluation import Compared
-from eigenview.report.html import Html, element, join
-from eigenview.report.run_files import RunFiles, number
+from eigenview.report.html import Html, element
+from eigenview.report.run_files import RunFiles
 from eigenview.report.scores import Measure, headline, interval, is_share, p_value, shown, title
+from eigenview.runs import number
 
 LIKELY = 0.05  # p-values above this are no evidence of a difference
 
@@ -37,8 +38,8 @@ def _health(diagnosis: Diagnosis) -> str:
     figures = diagnosis.figures
     said = f"The embeddings spread over {figures.effective_rank:.0f} of {min(figures.n, figures.d)} directions"
     if figures.views is not None:
-        found_first = f"{figures.views.matched.value:.0%} of images find their own other view first"
-        said += f", and {found_first} among {figures.n:,}"
+        matched = f"{figures.views.matched.value:.0%} of images find their own other view first"
+        said += f", and {matched} among {figures.n:,}"
     return f"{said}."
 
 
@@ -63,7 +64,7 @@ def _gap(row: Compared) -> str:
 
 
 def _progress(run: RunFiles) -> str:
-    loss, chance = number(run.last.get("loss")), number(run.last.get("chance"))
+    loss, chance = number(run.log.last.get("loss")), number(run.log.last.get("chance"))
     if loss is None:
         return "This run has logged no steps yet."
     if chance is None:
@@ -81,18 +82,7 @@ def findings(run: RunFiles) -> Html | None:
         reasons = element("ul", *(element("li", reason) for reason in finding.reasons))
         advice = element("p", element("b", "Try: "), finding.advice)
         listed.append(element("li", element("h3", _capital(finding.name)), reasons, advice))
-    return element("ol", *listed, class_="findings")
-
-
-def figures_table(run: RunFiles) -> Html | None:
-    """All figures of the diagnosis, as its own lines say them."""
-    if run.diagnosis is None:
-        return None
-    lines = [line.strip() for line in run.diagnosis.lines() if line.startswith("  ") and not line.startswith("    ")]
-    names = {finding.name for finding in run.diagnosis.findings}
-    pairs = [tuple(part.strip() for part in line.split("  ", 1)) for line in lines if line not in names]
-    rows = [join(element("dt", pair[0]), element("dd", pair[-1])) for pair in pairs if len(pair) == 2]
-    return element("dl", *rows, class_="facts")
+    return element("ol.findings", *listed)
 
 
 def _capital(text: str) -> str:

@@ -68,10 +68,10 @@ class Metrics:
             late_fall=late_fall([loss for _, loss in self.series("loss")]),
         )
 
-    def series(self, name: str) -> list[tuple[float, float]]:
-        """(step, value) of one figure; lines without it are left out."""
-        pairs = [(number(line.get("step")), number(line.get(name))) for line in self.lines]
-        return [(step, value) for step, value in pairs if step is not None and value is not None]
+    def series(self, name: str, *, over: str = "step") -> list[tuple[float, float]]:
+        """(step, value) of one figure, or its values ``over`` those of another; lines without both are left out."""
+        pairs = [(number(line.get(over)), number(line.get(name))) for line in self.lines]
+        return [(x, value) for x, value in pairs if x is not None and value is not None]
 
 
 class MetricsFile:
