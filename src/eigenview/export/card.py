@@ -68,19 +68,14 @@ class Card:
 def card_of(encoder: Encoder, view: CentreView, run: TrainedRun | None, *, format: str) -> Card:
     from eigenview import __version__
 
+    channels = encoder.channels
+    mean, std = (values if len(values) == channels else values[:1] * channels for values in (view.mean, view.std))
     return Card(
         format=format,
         run=run.name if run is not None else type(encoder).__name__,
         version=__version__,
         feature_width=encoder.feature_width,
-        input=Input(
-            channels=encoder.channels,
-            size=view.size,
-            resize=view.resize,
-            mean=_per_channel(view.mean, encoder.channels),
-            std=_per_channel(view.std, encoder.channels),
-            interpolation=view.interpolation,
-        ),
+        input=Input(channels, view.size, view.resize, mean, std, view.interpolation),
         build=None if run is None else _build(run),
         architecture=None,
     )
@@ -88,15 +83,4 @@ def card_of(encoder: Encoder, view: CentreView, run: TrainedRun | None, *, forma
 
 def _build(run: TrainedRun) -> Build:
     chosen = run.directory.config.encoder
-    return Build(
-        name=chosen.name,
-        width=chosen.width,
-        stem=chosen.stem,
-        normalization=chosen.normalization,
-        channels=run.channels,
-        image_size=run.view.size,
-    )
-
-
-def _per_channel(values: tuple[float, ...], channels: int) -> tuple[float, ...]:
-    return values if len(values) == channels else values[:1] * channels
+    return Build(chosen.name, chosen.width, chosen.stem, chosen.normalization, run.channels, run.view.size)

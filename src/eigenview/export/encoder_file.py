@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -11,12 +10,11 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from eigenview.batches import evaluating
 from eigenview.errors import DataError, SettingError
 from eigenview.export.card import KEY, Card, card_of
 from eigenview.export.names import architecture_of
-from eigenview.export.onnx_file import check_onnx, random_images, require_onnx, write_onnx
-from eigenview.files import atomic_path, inside, save_tensors, save_torch
+from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
+from eigenview.files import atomic_path, inside, save_tensors, save_torch, write_text
 from eigenview.nn import Encoder, build_encoder, read_weights
 from eigenview.runs import TrainedRun, open_run
 from eigenview.views import CentreView
@@ -54,11 +52,7 @@ class LoadedEncoder:
 
 
 def export(
-    run: str | Path | TrainedRun | Encoder,
-    to: Format,
-    out: str | Path | None = None,
-    *,
-    view: CentreView | None = None,
+    run: str | Path | TrainedRun | Encoder, to: Format, out: str | Path | None = None, *, view: CentreView | None = None
 ) -> Exported:
     """Write the encoder of ``run`` for others to load, checked by loading it back before it takes its place.
 
@@ -83,10 +77,9 @@ def export(
     if to in ("torchvision", "timm"):
         card = replace(card, architecture=architecture_of(encoder, to))
     with atomic_path(place) as file:
-        difference = _WRITERS[to](encoder, card, file)
+        difference = _write_checked(encoder, card, file)
     if place.suffix in (".pth", ".pt"):
-        with atomic_path(place.with_name(place.name + ".json")) as file:
-            file.write_text(card.to_json() + "\n", encoding="utf-8")
+        write_text(place.with_name(place.name + ".json"), card.to_json() + "\n")
     return Exported(place, card, difference)
 
 
@@ -101,15 +94,7 @@ def load_exported(path: str | Path) -> LoadedEncoder:
             f"{place} does not say how its encoder is built, since it was not built by name: "
             "build it yourself and use eigenview.nn.load_weights"
         )
-    chosen = card.build
-    encoder = build_encoder(
-        chosen.name,
-        width=chosen.width,
-        stem=chosen.stem,  # type: ignore[arg-type]
-        channels=chosen.channels,
-        normalization=chosen.normalization,
-        image_size=chosen.image_size,
-    )
+    encoder = build_encoder(**asdict(card.build))
     _fill(encoder, read_weights(place), place)
     return LoadedEncoder(encoder.eval(), card.view, card)
 
@@ -146,37 +131,22 @@ def _weights(encoder: Encoder) -> dict[str, Tensor]:
     return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in encoder.state_dict().items()}
 
 
-def _write_safetensors(encoder: Encoder, card: Card, file: Path) -> float:
-    _save(_weights(encoder), card, file)
-    if card.build is None:
+def _write_checked(encoder: Encoder, card: Card, file: Path) -> float:
+    """How far what loads back from the file differs, once it is written."""
+    if card.format == "onnx":
+        write_onnx(encoder, card, file)
+        return check_onnx(encoder, card, file)
+    if file.suffix == ".safetensors":
+        save_tensors(file, _weights(encoder), metadata={KEY: card.to_json(), "format": "pt"})
+    else:
+        save_torch(file, _weights(encoder))
+    if card.format != "safetensors" or card.build is None:
         return _weights_difference(encoder, file)
     again = load_exported(file).encoder
-    own = next(encoder.parameters()).device
-    worst = 0.0
-    for images in random_images(card, (2,)):
-        with evaluating(encoder):
-            ours, theirs = encoder(images.to(own)).cpu(), again(images)
-        worst = max(worst, float((ours - theirs).abs().max() / ours.abs().max().clamp_min(1e-12)))
+    worst = features_difference(encoder, again, card, (2,))
     if not worst <= 1e-5:  # the same weights on another device may round otherwise
         raise DataError(f"the file gives other features than the encoder, by {worst:.1e} of the largest; not kept")
     return worst
-
-
-def _write_named(encoder: Encoder, card: Card, file: Path) -> float:
-    _save(_weights(encoder), card, file)
-    return _weights_difference(encoder, file)
-
-
-def _write_onnx(encoder: Encoder, card: Card, file: Path) -> float:
-    write_onnx(encoder, card, file)
-    return check_onnx(encoder, card, file)
-
-
-def _save(weights: dict[str, Tensor], card: Card, file: Path) -> None:
-    if file.suffix == ".safetensors":
-        save_tensors(file, weights, metadata={KEY: card.to_json(), "format": "pt"})
-    else:
-        save_torch(file, weights)
 
 
 def _weights_difference(encoder: Encoder, file: Path) -> float:
@@ -196,12 +166,6 @@ def _fill(encoder: Encoder, weights: dict[str, Tensor], place: Path) -> None:
         ) from None
 
 
-_WRITERS: dict[str, Callable[[Encoder, Card, Path], float]] = {
-    "safetensors": _write_safetensors,
-    "onnx": _write_onnx,
-    "torchvision": _write_named,
-    "timm": _write_named,
-}
 _LOADING = {
     "safetensors": "from eigenview.export import load_exported\nencoder = load_exported({path!r}).encoder",
     "onnx": "import onnxruntime\nsession = onnxruntime.InferenceSession({path!r})",

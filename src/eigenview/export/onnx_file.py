@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
 
@@ -59,24 +59,31 @@ def check_onnx(encoder: Encoder, card: Card, file: Path) -> float:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    worst = 0.0
-    for images in random_images(card, CHECKED_BATCHES):
-        with evaluating(encoder):
-            ours = encoder(images.to(_device(encoder))).cpu()
-        theirs = torch.from_numpy(session.run([OUTPUT], {INPUT: images.numpy()})[0])
-        worst = max(worst, float((ours - theirs).abs().max() / ours.abs().max().clamp_min(1e-12)))
+
+    def theirs(images: Tensor) -> Tensor:
+        return torch.from_numpy(session.run([OUTPUT], {INPUT: images.numpy()})[0])
+
+    worst = features_difference(encoder, theirs, card, CHECKED_BATCHES)
     if not worst <= TOLERANCE:
         raise DataError(f"onnxruntime computes something else: features differ by {worst:.1e} of the largest; not kept")
     return worst
 
 
-def random_images(card: Card, batches: tuple[int, ...]) -> Iterator[Tensor]:
-    """Noise in the range that normalised images have."""
-    generator = torch.Generator().manual_seed(0)
-    given = card.input
+def features_difference(
+    encoder: Encoder, loaded: Callable[[Tensor], Tensor], card: Card, batches: tuple[int, ...]
+) -> float:
+    """The largest difference to what was ``loaded`` as a share of the largest feature, on noise like normalised images.
+
+    ``batches``: so many images at a time.
+    """
+    generator, given, worst = torch.Generator().manual_seed(0), card.input, 0.0
     mean, std = (torch.tensor(values)[:, None, None] for values in (given.mean, given.std))
     for count in batches:
-        yield (torch.rand(count, given.channels, given.size, given.size, generator=generator) - mean) / std
+        images = (torch.rand(count, given.channels, given.size, given.size, generator=generator) - mean) / std
+        with evaluating(encoder):
+            ours, theirs = encoder(images.to(_device(encoder))).cpu(), loaded(images)
+        worst = max(worst, float((ours - theirs).abs().max() / ours.abs().max().clamp_min(1e-12)))
+    return worst
 
 
 def _device(encoder: Encoder) -> torch.device:
