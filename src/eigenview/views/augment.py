@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 import torch
@@ -98,11 +99,8 @@ def _empty_views(like: Tensor, crop: Crop) -> Tensor:
 
 def crop_views(recipe: Recipe) -> list[tuple[Crop, range]]:
     """Each crop of a recipe with the numbers of its views, counted through all crops."""
-    found, first = [], 0
-    for crop in recipe.crops:
-        found.append((crop, range(first, first + crop.count)))
-        first += crop.count
-    return found
+    ends = accumulate(crop.count for crop in recipe.crops)
+    return [(crop, range(end - crop.count, end)) for crop, end in zip(recipe.crops, ends, strict=True)]
 
 
 def check_images(images: Tensor) -> None:

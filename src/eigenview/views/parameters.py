@@ -82,13 +82,8 @@ def draw_boxes(crop: Crop, recipe: Recipe, keys: Keys, *, width: int | Ints, hei
     box_height = np.where(some, np.take_along_axis(heights, first, -1)[..., 0], central_height)
     top = np.where(some, np.floor(numbers[..., _TOP] * (high - box_height + 1)), (high - box_height) // 2)
     left = np.where(some, np.floor(numbers[..., _LEFT] * (wide - box_width + 1)), (wide - box_width) // 2)
-    return Boxes(
-        left=left.astype(np.int64),
-        top=top.astype(np.int64),
-        width=box_width.astype(np.int64),
-        height=box_height.astype(np.int64),
-        flip=numbers[..., _FLIP] < recipe.flip,
-    )
+    left, top, box_width, box_height = (edge.astype(np.int64) for edge in (left, top, box_width, box_height))
+    return Boxes(left, top, box_width, box_height, flip=numbers[..., _FLIP] < recipe.flip)
 
 
 def draw_colours(recipe: Recipe, keys: Keys) -> Colours:

@@ -58,13 +58,13 @@ def show(
 
 def view_pixels(batch: ViewBatch, recipe: Recipe) -> list[Pixels]:
     """Each view of a batch as uint8 (n, h, w, c), the normalisation undone."""
-    found = []
+    pictures = []
     for view in batch.views:
         black, white = normalised_limits(recipe.mean, recipe.std, view.shape[1])
         low, high = (torch.tensor(limit)[:, None, None] for limit in (black, white))
         values = (view.detach().cpu() - low) / (high - low) * 255.0
-        found.append(values.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).numpy())
-    return found
+        pictures.append(values.round().clamp(0, 255).to(torch.uint8).permute(0, 2, 3, 1).numpy())
+    return pictures
 
 
 def _view_pictures(batch: ViewBatch, recipe: Recipe) -> list[list[Image.Image]]:
