@@ -15,8 +15,8 @@ from eigenview.graph.kernels import (
     GaussianKernel,
     InnerProductKernel,
     LaplacianKernel,
-    learnable,
 )
+from eigenview.graph.scalars import learnable
 from eigenview.graph.targets import SameItem, from_captions, from_graph, from_labels, two_views
 from tests import oracle
 

@@ -6,7 +6,8 @@ import pytest
 
 from eigenview.errors import SettingError
 from eigenview.graph.kernel_text import read_kernel
-from eigenview.graph.kernels import CosineKernel, GaussianKernel, LaplacianKernel, concatenated, learnable
+from eigenview.graph.kernels import CosineKernel, GaussianKernel, LaplacianKernel, concatenated
+from eigenview.graph.scalars import learnable
 from tests import oracle
 
 

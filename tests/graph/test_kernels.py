@@ -20,8 +20,8 @@ from eigenview.graph.kernels import (
     ScaledKernel,
     StudentTKernel,
     concatenated,
-    learnable,
 )
+from eigenview.graph.scalars import learnable
 from tests import oracle
 
 

@@ -10,7 +10,8 @@ import torch
 
 from eigenview import losses
 from eigenview.errors import DataError, EigenviewError, SettingError, ShapeError
-from eigenview.graph.kernels import CosineKernel, GaussianKernel, LaplacianKernel, learnable
+from eigenview.graph.kernels import CosineKernel, GaussianKernel, LaplacianKernel
+from eigenview.graph.scalars import learnable
 
 A, B = torch.randn(2, 4, 6, generator=torch.Generator().manual_seed(0))
 NAN = A.clone()

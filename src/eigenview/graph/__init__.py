@@ -14,8 +14,8 @@ from eigenview.graph.kernels import (
     LaplacianKernel,
     StudentTKernel,
     concatenated,
-    learnable,
 )
+from eigenview.graph.scalars import learnable
 from eigenview.graph.targets import crops, from_captions, from_graph, from_labels, two_views
 from eigenview.graph.transport import sinkhorn
 

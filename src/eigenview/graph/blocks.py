@@ -108,12 +108,7 @@ class Similarities:
     """
 
     def __init__(
-        self,
-        kernel: Kernel,
-        anchors: Tensor,
-        candidates: Tensor | None,
-        *,
-        needs: tuple[bool, bool] = (False, False),
+        self, kernel: Kernel, anchors: Tensor, candidates: Tensor | None, *, needs: tuple[bool, bool] = (False, False)
     ) -> None:
         self.kernel, self.settings = kernel, kernel.tensors()
         self.anchors = _Side(anchors, torch.zeros_like(anchors) if needs[0] else None)

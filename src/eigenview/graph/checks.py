@@ -1,4 +1,4 @@
-"""What every objective asks of its embeddings, and the preparation they share."""
+"""What every objective asks of its embeddings, and a coupling of its target; the preparation they share."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
-from eigenview.errors import DataError, NotFiniteError, ShapeError
+from eigenview.errors import DataError, NotFiniteError, SettingError, ShapeError
 from eigenview.graph.eager import eager
 from eigenview.graph.geometry import at_least_float32
+from eigenview.graph.targets import PARTITION_SETS, PartitionSet, SameItem, Target
+
+WITHOUT_ONESELF: tuple[PartitionSet, ...] = ("others", "negatives", "same_view")
 
 
 def prepared(embeddings: Tensor, *, normalize: bool) -> Tensor:
@@ -40,6 +43,53 @@ def check_same_shape(embeddings: Mapping[str, Tensor]) -> None:
     if len(shapes) > 1:
         got = ", ".join(f"{name} {tuple(rows.shape)}" for name, rows in embeddings.items())
         raise ShapeError(f"views need one and the same shape (n, d); got {got}")
+
+
+def check_company(log_partition: Tensor, partition: PartitionSet) -> None:
+    isolated = int((log_partition == -torch.inf).sum())
+    if isolated:
+        raise DataError(
+            f"every anchor needs a candidate in its partition set ({PARTITION_SETS[partition]}); "
+            f"{isolated} of {len(log_partition)} anchors have none"
+        )
+
+
+def check_partition(partition: PartitionSet, anchors: Tensor, candidates: Tensor | None, extra: Tensor | None) -> None:
+    if partition in ("extra", "positives_and_extra") and (extra is None or len(extra) == 0):
+        raise ShapeError(f"partition {partition} needs extra candidates (a queue); got none")
+    if candidates is anchors and partition in WITHOUT_ONESELF:
+        raise SettingError(
+            f"partition {partition} leaves oneself out, but two sides know no oneself: give anchors that are their own "
+            "candidates once, without candidates"
+        )
+
+
+def check_target(target: Target, anchors: Tensor, candidates: Tensor | None) -> None:
+    if not isinstance(target, SameItem):
+        return
+    if (target.candidate_ids is None) != (candidates is None):
+        which = "only the anchors have" if target.candidate_ids is None else "both sides have"
+        raise ShapeError(f"ids and embeddings come for the same sides; {which} ids: see two_views and from_captions")
+    ids, own = (target.ids, anchors) if candidates is None else (target.candidate_ids, candidates)
+    assert ids is not None
+    if len(target.ids) != len(anchors) or len(ids) != len(own):
+        raise ShapeError(
+            f"a target needs one id per embedding; got {len(target.ids)} ids for {len(anchors)} anchors "
+            f"and {len(ids)} for {len(own)} candidates"
+        )
+
+
+def check_columns(target: Target, anchors: Tensor, columns: int) -> None:
+    if not isinstance(target, SameItem) and tuple(target.weights.shape) != (len(anchors), columns):
+        raise ShapeError(
+            f"a target graph needs shape (anchors, candidates) = {(len(anchors), columns)}; "
+            f"got {tuple(target.weights.shape)}"
+        )
+
+
+def check_positives(weight: Tensor) -> None:
+    if not bool(weight > 0):
+        raise DataError("a target needs at least one positive edge; no anchor has any")
 
 
 def _check_shapes(embeddings: Mapping[str, Tensor]) -> None:

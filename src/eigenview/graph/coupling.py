@@ -23,9 +23,9 @@ from eigenview.distributed import (
     row_offset,
     sum_over_processes,
 )
-from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.errors import SettingError
+from eigenview.graph import checks
 from eigenview.graph.blocks import Mask
-from eigenview.graph.checks import check_embeddings, check_enough, prepared
 from eigenview.graph.eager import eager
 from eigenview.graph.edges import Graph
 from eigenview.graph.kernels import Kernel
@@ -169,24 +169,23 @@ class _Bound:
         with refusing_together(group, anchors.device):
             given = {"anchors": anchors, "candidates": candidates, "extra candidates": extra}
             present = {name: rows for name, rows in given.items() if rows is not None}
-            check_embeddings(present, normalize=spec.normalize, check_values=spec.check_values)
+            checks.check_embeddings(present, normalize=spec.normalize, check_values=spec.check_values)
             spec.kernel.check()
-            _check_extra(spec.partition, extra)
-            _check_sides(spec.partition, anchors, candidates)
-            _check_target(target, anchors, candidates)
+            checks.check_partition(spec.partition, anchors, candidates, extra)
+            checks.check_target(target, anchors, candidates)
         counts = row_counts(own, group)
         with refusing_together(group, anchors.device):
-            if candidates is None and spec.partition in ("others", "negatives", "same_view"):
-                check_enough(sum(counts))
-            _check_columns(target, anchors, sum(counts))
+            if candidates is None and spec.partition in checks.WITHOUT_ONESELF:
+                checks.check_enough(sum(counts))
+            checks.check_columns(target, anchors, sum(counts))
 
-        a = prepared(anchors, normalize=spec.normalize)
-        y = None if candidates is None else prepared(candidates, normalize=spec.normalize)
+        a = checks.prepared(anchors, normalize=spec.normalize)
+        y = None if candidates is None else checks.prepared(candidates, normalize=spec.normalize)
         graph = Graph.of(
             spec.kernel,
             a,
             None if y is None and len(counts) == 1 else gather_rows(a if y is None else y, group, counts=counts),
-            None if extra is None else prepared(extra, normalize=spec.normalize),
+            None if extra is None else checks.prepared(extra, normalize=spec.normalize),
             unit=spec.normalize,
             biased=spec.prior == "bernoulli",
             block_size=spec.block_size,
@@ -208,7 +207,7 @@ class _Bound:
         pull, row_weight = self.graph.weighted_rows(self.positives)
         if self.spec.prior == "edges":
             weight = sum_over_processes(row_weight.sum(), self.group)
-            _require_positives(weight)
+            checks.check_positives(weight)
             return Terms(-sum_over_processes(pull.sum(), self.group) / weight, self.log_partition_of_all())
         if self.spec.prior == "bernoulli":
             push = self._over_partition("softplus_sum").sum()
@@ -249,7 +248,7 @@ class _Bound:
         total = reduce(torch.logaddexp, per_anchor)
         if self.spec.check_values:
             with refusing_together(self.group, total.device):
-                _check_company(total.detach(), self.spec.partition)
+                checks.check_company(total.detach(), self.spec.partition)
         return total
 
     def log_partition_of_all(self) -> Tensor:
@@ -258,7 +257,7 @@ class _Bound:
     def _scale(self, row_weight: Tensor) -> Tensor:
         """How many anchors have a positive, over all processes; 1 when the reduction is a sum."""
         anchors = sum_over_processes((row_weight > 0).sum(), self.group)
-        _require_positives(anchors)
+        checks.check_positives(anchors)
         return anchors if self.spec.reduction == "mean" else torch.ones_like(anchors)
 
 
@@ -289,56 +288,6 @@ def _partition_mask(
     if own is not None:
         row, column = torch.cat([own[0], row]), torch.cat([own[1], column])
     return Mask(excluded=(row, column), is_symmetric=isinstance(target, SameItem))
-
-
-def _check_extra(partition: PartitionSet, extra: Tensor | None) -> None:
-    if partition in ("extra", "positives_and_extra") and (extra is None or len(extra) == 0):
-        raise ShapeError(f"partition {partition} needs extra candidates (a queue); got none")
-
-
-def _check_company(log_partition: Tensor, partition: PartitionSet) -> None:
-    isolated = int((log_partition == -torch.inf).sum())
-    if isolated:
-        raise DataError(
-            f"every anchor needs a candidate in its partition set ({PARTITION_SETS[partition]}); "
-            f"{isolated} of {len(log_partition)} anchors have none"
-        )
-
-
-def _check_sides(partition: PartitionSet, anchors: Tensor, candidates: Tensor | None) -> None:
-    if candidates is anchors and partition in ("others", "negatives", "same_view"):
-        raise SettingError(
-            f"partition {partition} leaves oneself out, but two sides know no oneself: give anchors that are their own "
-            "candidates once, without candidates"
-        )
-
-
-def _check_target(target: Target, anchors: Tensor, candidates: Tensor | None) -> None:
-    if not isinstance(target, SameItem):
-        return
-    if (target.candidate_ids is None) != (candidates is None):
-        which = "only the anchors have" if target.candidate_ids is None else "both sides have"
-        raise ShapeError(f"ids and embeddings come for the same sides; {which} ids: see two_views and from_captions")
-    ids, own = (target.ids, anchors) if candidates is None else (target.candidate_ids, candidates)
-    assert ids is not None
-    if len(target.ids) != len(anchors) or len(ids) != len(own):
-        raise ShapeError(
-            f"a target needs one id per embedding; got {len(target.ids)} ids for {len(anchors)} anchors "
-            f"and {len(ids)} for {len(own)} candidates"
-        )
-
-
-def _check_columns(target: Target, anchors: Tensor, columns: int) -> None:
-    if not isinstance(target, SameItem) and tuple(target.weights.shape) != (len(anchors), columns):
-        raise ShapeError(
-            f"a target graph needs shape (anchors, candidates) = {(len(anchors), columns)}; "
-            f"got {tuple(target.weights.shape)}"
-        )
-
-
-def _require_positives(weight: Tensor) -> None:
-    if not bool(weight > 0):
-        raise DataError("a target needs at least one positive edge; no anchor has any")
 
 
 def _require_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from eigenview.errors import SettingError
 from eigenview.graph.blocks import Mask
-from eigenview.graph.kernels import InnerProductKernel, Kernel, ProductKernel, Scalar
+from eigenview.graph.kernels import InnerProductKernel, Kernel, ProductKernel
+from eigenview.graph.scalars import Scalar
 from eigenview.graph.streaming import Reduction, edge_similarities, reduce_rows, softplus
 from eigenview.graph.targets import DenseWeights, Edges, EqualIds, Positives
 

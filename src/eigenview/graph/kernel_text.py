@@ -10,6 +10,7 @@ from torch import Tensor
 from eigenview.errors import SettingError
 from eigenview.graph import kernels
 from eigenview.graph.kernels import Kernel
+from eigenview.graph.scalars import learnable
 from eigenview.names import Table
 
 PARTS: Table[Callable[..., Kernel | Tensor]] = Table(
@@ -23,7 +24,7 @@ PARTS: Table[Callable[..., Kernel | Tensor]] = Table(
         "Laplacian": kernels.LaplacianKernel,
         "StudentT": kernels.StudentTKernel,
         "concat": kernels.concatenated,
-        "learnable": kernels.learnable,
+        "learnable": learnable,
     },
 )
 

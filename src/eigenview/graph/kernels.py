@@ -13,30 +13,15 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import reduce
-from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from eigenview.errors import SettingError
 from eigenview.graph.geometry import Geometry, distance_power
-
-Scalar = float | Tensor
-
-
-def learnable(value: float) -> nn.Parameter:
-    """A scalar that training may move: ``CosineKernel(temperature=learnable(0.1))``."""
-    return nn.Parameter(torch.tensor(float(value)))
-
-
-class InnerForm(NamedTuple):
-    """log k = scale · a·y + bias: what lets the coupling use bare matrix products."""
-
-    scale: Scalar
-    bias: Scalar
+from eigenview.graph.scalars import InnerForm, Scalar, require_positive, with_gradient, written
 
 
 class Kernel(ABC):
@@ -98,13 +83,13 @@ class _Elementary(Kernel):
     def check(self) -> None:
         for field in fields(self):
             if field.name != "bias":
-                _require_positive(field.name, getattr(self, field.name))
+                require_positive(field.name, getattr(self, field.name))
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return _distinct(getattr(self, field.name) for field in fields(self))
+        return with_gradient(getattr(self, field.name) for field in fields(self))
 
     def __repr__(self) -> str:
-        settings = ", ".join(f"{field.name}={_written(getattr(self, field.name))}" for field in fields(self))
+        settings = ", ".join(f"{field.name}={written(getattr(self, field.name))}" for field in fields(self))
         return f"{type(self).__name__.removesuffix('Kernel')}({settings})"
 
 
@@ -221,7 +206,7 @@ class ScaledKernel(Kernel):
         self.check()
 
     def check(self) -> None:
-        _require_positive("a kernel's weight", self.weight)
+        require_positive("a kernel's weight", self.weight)
         self.kernel.check()
 
     @property
@@ -240,10 +225,10 @@ class ScaledKernel(Kernel):
         return form and InnerForm(form.scale, form.bias + self._log_weight)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return _distinct((self.weight, *self.kernel.tensors()))
+        return with_gradient((self.weight, *self.kernel.tensors()))
 
     def __repr__(self) -> str:
-        return f"{_written(self.weight)} * {self.kernel!r}"
+        return f"{written(self.weight)} * {self.kernel!r}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -259,7 +244,7 @@ class _Composite(Kernel):
         return all(kernel.is_symmetric for kernel in self.kernels)
 
     def tensors(self) -> tuple[Tensor, ...]:
-        return _distinct(tensor for kernel in self.kernels for tensor in kernel.tensors())
+        return with_gradient(tensor for kernel in self.kernels for tensor in kernel.tensors())
 
 
 class SumKernel(_Composite):
@@ -308,24 +293,5 @@ def concatenated(first: Kernel, second: Kernel) -> Kernel:
     return ConcatenatedKernel((first, second))
 
 
-def _distinct(settings: Iterable[Scalar]) -> tuple[Tensor, ...]:
-    """The tensors among them that carry gradient; one that serves twice is listed once."""
-    return tuple({id(v): v for v in settings if isinstance(v, Tensor) and v.requires_grad}.values())
-
-
 def _terms(kernel: Kernel, kind: type[_Composite]) -> tuple[Kernel, ...]:
     return kernel.kernels if isinstance(kernel, kind) else (kernel,)
-
-
-def _require_positive(name: str, value: Scalar) -> None:
-    if isinstance(value, Tensor) and value.ndim != 0:
-        raise SettingError(f"{name} must be one number; got a tensor of shape {tuple(value.shape)}")
-    number = value.item() if isinstance(value, Tensor) else float(value)
-    if not 0 < number < float("inf"):
-        raise SettingError(f"{name} must be positive and finite; got {number:g}")
-
-
-def _written(value: Scalar) -> str:
-    if isinstance(value, Tensor):
-        return f"learnable({value.item()!r})" if value.requires_grad else repr(value.item())
-    return repr(value)

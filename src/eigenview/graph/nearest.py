@@ -130,8 +130,7 @@ def _search(bank: Bank, queries: Tensor, k: int, metric: Metric, own: Tensor | N
     """``first`` is the number of the bank's first row."""
     points, centre = _points(bank, queries, metric)
     best = Neighbours(
-        points.new_full((len(points), k), -torch.inf),
-        torch.full((len(points), k), -1, device=points.device),
+        points.new_full((len(points), k), -torch.inf), torch.full((len(points), k), -1, device=points.device)
     )
     if k and len(points):
         own = None if own is None else own.to(points.device)

@@ -19,12 +19,7 @@ from eigenview.losses.kernel_sums import (
     simple_sum_of_authors,
     simple_sum_of_paper,
 )
-from eigenview.losses.momentum import (
-    MomentumAlignUniform,
-    MomentumContrast,
-    momentum_align_uniform,
-    momentum_contrast,
-)
+from eigenview.losses.momentum import MomentumAlignUniform, MomentumContrast, momentum_align_uniform, momentum_contrast
 from eigenview.losses.prototypes import ClusterAssignment, SwappedAssignment, cluster_assignment, swapped_assignment
 from eigenview.losses.random_walk import RandomWalkLaplacian, random_walk_laplacian
 from eigenview.losses.simsiam import SimSiamLoss, simsiam_loss

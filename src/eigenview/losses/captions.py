@@ -13,7 +13,8 @@ from eigenview.distributed import Group, refusing_together, row_counts
 from eigenview.errors import ShapeError
 from eigenview.graph.checks import check_embeddings, check_enough
 from eigenview.graph.coupling import Coupling
-from eigenview.graph.kernels import CosineKernel, Scalar
+from eigenview.graph.kernels import CosineKernel
+from eigenview.graph.scalars import Scalar
 from eigenview.graph.streaming import softplus
 from eigenview.graph.targets import SameItem, from_captions
 from eigenview.losses.module import Objective

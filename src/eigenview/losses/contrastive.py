@@ -19,10 +19,10 @@ from eigenview.graph.kernels import (
     CosineKernel,
     GaussianKernel,
     Kernel,
-    Scalar,
     ScaledKernel,
     SumKernel,
 )
+from eigenview.graph.scalars import Scalar
 from eigenview.graph.targets import PartitionSet, from_captions, from_labels
 from eigenview.losses.module import Objective
 from eigenview.losses.views import couple_views, mean_over_items, named, own_ids, prepare_views

@@ -8,7 +8,8 @@ from typing import ClassVar, Self, dataclass_transform
 
 from torch import Tensor, nn
 
-from eigenview.graph.kernels import Kernel, Scalar
+from eigenview.graph.kernels import Kernel
+from eigenview.graph.scalars import Scalar
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False, field_specifiers=(field,))

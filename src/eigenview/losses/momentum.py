@@ -13,7 +13,8 @@ from eigenview.errors import SettingError
 from eigenview.graph.checks import check_embeddings, check_same_shape, prepared
 from eigenview.graph.coupling import Coupling, log_partition, log_sum_over_all
 from eigenview.graph.geometry import at_least_float32
-from eigenview.graph.kernels import CosineKernel, GaussianKernel, Kernel, Scalar
+from eigenview.graph.kernels import CosineKernel, GaussianKernel, Kernel
+from eigenview.graph.scalars import Scalar
 from eigenview.graph.streaming import reduce_rows
 from eigenview.graph.targets import from_captions
 from eigenview.losses.module import Objective

@@ -9,7 +9,8 @@ from torch import Tensor
 from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.graph.coupling import Coupling
-from eigenview.graph.kernels import CosineKernel, InnerProductKernel, Kernel, Scalar
+from eigenview.graph.kernels import CosineKernel, InnerProductKernel, Kernel
+from eigenview.graph.scalars import Scalar
 from eigenview.losses.module import Objective
 from eigenview.losses.views import couple_views
 
