@@ -12,6 +12,7 @@ from torch.nn.functional import normalize
 
 from eigenview.errors import DataError
 from eigenview.graph import Coupling, GaussianKernel, from_graph
+from eigenview.lab.descent import drawn_pairs
 from eigenview.lab.planted import planted_graph
 from eigenview.lab.sampled_info_nce import Population, balanced, measured
 from eigenview.losses import info_nce
@@ -43,13 +44,13 @@ def batch_by_loops(of: Population, first: Tensor, second: Tensor, copies: str) -
 def test_a_batch_is_its_loops(copies):
     of, generator = population(), torch.Generator().manual_seed(1)
     for size in (2, 5, 12):
-        first, second = of.draw(size, generator)
+        first, second = drawn_pairs(of.pairs, size, generator)
         assert of.info_nce(first, second, copies) == pytest.approx(batch_by_loops(of, first, second, copies), rel=1e-12)
 
 
 def test_with_copies_counted_it_is_the_librarys_info_nce():
     of, generator = population(), torch.Generator().manual_seed(2)
-    first, second = of.draw(20, generator)
+    first, second = drawn_pairs(of.pairs, 20, generator)
     library = float(info_nce(of.embeddings[first], of.embeddings[second], temperature=0.2))
     assert of.info_nce(first, second, "count") == pytest.approx(library + math.log(15 / 39), rel=1e-12)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,7 +18,6 @@ from eigenview.graph import spherical_kmeans
 
 Interval = dict[str, float]  # mean, low, high
 
-ANYWHERE = (-math.inf, math.inf)
 STARTS = 10  # of k-means; the best is kept
 
 
@@ -42,6 +42,13 @@ def angle_to(embeddings: Tensor, vectors: Tensor) -> float:
     return float(principal_angles(leading_directions(embeddings, vectors.shape[1]), vectors).max().rad2deg())
 
 
+def rotation_to(rows: Tensor, wanted: Tensor) -> Tensor:
+    """R (d, d), orthogonal, of the least ‖rows·R − wanted‖ (Procrustes), for ``rows`` and ``wanted`` (n, d)."""
+    left, _, right = torch.linalg.svd(rows.T @ wanted)
+    rotation: Tensor = left @ right
+    return rotation
+
+
 def clusters_of(embeddings: Tensor, clusters: int, *, seed: int = 0) -> Tensor:
     """(n,) the best of ten starts of spherical k-means."""
     runs = [spherical_kmeans(embeddings, clusters, iterations=50, seed=seed + start) for start in range(STARTS)]
@@ -59,7 +66,7 @@ def written(interval: Interval, digits: int = 3, *, sign: str = "") -> str:
     return f"{mean} [{low}, {high}]"
 
 
-def interval(values: Sequence[float], *, within: tuple[float, float] = ANYWHERE) -> Interval:
+def interval(values: Sequence[float], *, within: tuple[float, float] = (-math.inf, math.inf)) -> Interval:
     """The mean over seeds (or other independent repeats, at least two) with Student's 95% interval.
 
     ``within`` cuts the interval to the values that the figure can have.
@@ -70,6 +77,16 @@ def interval(values: Sequence[float], *, within: tuple[float, float] = ANYWHERE)
     return {"mean": mean.value, "low": max(mean.low, within[0]), "high": min(mean.high, within[1])}
 
 
-def intervals(samples: Sequence[Mapping[str, float]], within: Mapping[str, tuple[float, float]]) -> dict[str, Interval]:
-    """The interval of each figure that ``within`` names, over samples that each have them all."""
-    return {key: interval([sample[key] for sample in samples], within=ends) for key, ends in within.items()}
+@dataclass(frozen=True)
+class Measure:
+    """What an experiment measures in every run: its name in a figure, and the values it can have."""
+
+    title: str
+    low: float = -math.inf
+    high: float = math.inf
+
+
+def intervals(samples: Sequence[Mapping[str, float]], measures: Mapping[str, Measure]) -> dict[str, Interval]:
+    """The interval of each measure over samples that each have them all."""
+    ends = {key: (measure.low, measure.high) for key, measure in measures.items()}
+    return {key: interval([sample[key] for sample in samples], within=within) for key, within in ends.items()}

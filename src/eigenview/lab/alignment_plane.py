@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 
 from eigenview.errors import SettingError
-from eigenview.lab.agreement import ANYWHERE, intervals, written
+from eigenview.lab.agreement import Measure, intervals, written
 from eigenview.lab.circle import KINDS, circle_data, draw_circle, draw_classes, put_on_circle
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, MARKERS, curve, panels
@@ -21,10 +22,14 @@ from eigenview.lab.images import ImageSet, digits, on_images
 from eigenview.lab.small_encoders import Judged, Objective, build_branch, fit, judged
 from eigenview.losses import align_uniform_loss, info_nce, uniformity_floor
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 WIDTH = 16  # of the embeddings in the plane
+MEASURES = {
+    "alignment": Measure("alignment"),
+    "uniformity": Measure("uniformity"),
+    "exp_uniformity": Measure("exp(uniformity)"),
+    "linear": Measure("linear accuracy"),
+    "knn": Measure("5-NN accuracy"),
+}
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)  # λ: of uniformity
 
 
@@ -53,12 +58,7 @@ def contrast(temperature: float, uniform_weight: float = 0.0) -> Objective:
     if not uniform_weight:
         return lambda x, y, labels: info_nce(x, y, temperature=temperature)
     return lambda x, y, labels: align_uniform_loss(
-        x,
-        y,
-        align_weight=0.0,
-        uniform_weight=uniform_weight,
-        contrastive_weight=1.0,
-        temperature=temperature,
+        x, y, align_weight=0.0, uniform_weight=uniform_weight, contrastive_weight=1.0, temperature=temperature
     )
 
 
@@ -112,19 +112,18 @@ Curve = dict[str, Any]  # a share λ, and the interval over seeds of each figure
 
 def _curve(share: float, points: Sequence[Point]) -> Curve:
     figures = [{**asdict(point), "exp_uniformity": math.exp(point.uniformity)} for point in points]
-    names = ("alignment", "uniformity", "exp_uniformity", "linear", "knn")
-    return {"share": share, **intervals(figures, dict.fromkeys(names, ANYWHERE))}
+    return {"share": share, **intervals(figures, MEASURES)}
 
 
 def _sweep_lines(curves: Sequence[Curve]) -> list[str]:
     verdict = {2: "falls at both ends", 1: "falls clearly at one end only", 0: "does not clearly fall at the ends"}
     lines = []
-    for name, title in (("linear", "linear"), ("knn", "5-NN")):
+    for name in ("linear", "knn"):
         best = max(curves, key=lambda curve: curve[name]["mean"])
         first, last = curves[0], curves[-1]
         falls = sum(end[name]["high"] < best[name]["low"] for end in (first, last))
         said = ", ".join(f"λ = {curve['share']}: {written(curve[name])}" for curve in (first, best, last))
-        lines.append(f"digits: {title} accuracy {verdict[falls]} of the sweep ({said}).")
+        lines.append(f"digits: {MEASURES[name].title} {verdict[falls]} of the sweep ({said}).")
     return lines
 
 
@@ -151,11 +150,9 @@ def _circle_line(name: str, kind: str, circle: Judged) -> str:
 def _draw_plane(curves: Sequence[Curve], scatter: Sequence[Point]) -> Figure:
     """Left the sweep, right all encoders in the plane, coloured by accuracy."""
     figure, (left, right) = panels(1, 2, width=6.2, height=4.6)
-    titles = ("linear accuracy", "5-NN accuracy", "alignment", "exp(uniformity)")
-    shown = zip(("linear", "knn", "alignment", "exp_uniformity"), titles, COLOURS, MARKERS, strict=False)
-    for name, title, colour, marker in shown:
+    for name, colour, marker in zip(("linear", "knn", "alignment", "exp_uniformity"), COLOURS, MARKERS, strict=False):
         shares, values = [each["share"] for each in curves], [each[name] for each in curves]
-        curve(left, shares, values, colour, marker=marker, label=title)
+        curve(left, shares, values, colour, marker=marker, label=MEASURES[name].title)
     left.set(xlabel="share λ of uniformity (0: alignment alone, 1: uniformity alone)", ylim=(-0.05, 1.1))
     left.set_ylabel("accuracy, and the two metrics")
     left.legend(loc="center", bbox_to_anchor=(0.6, 0.45))

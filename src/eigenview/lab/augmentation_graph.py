@@ -19,7 +19,7 @@ from eigenview.lab.agreement import Interval, clusters_of, interval, rand_index,
 from eigenview.lab.augmentation_figures import draw_bandwidths, draw_digits
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.finite_views import FiniteViews, digit_views
-from eigenview.lab.images import LEFT_OUT, cifar10
+from eigenview.lab.images import ImageSet, on_images
 from eigenview.lab.similarity import captured, linear_cka, shared_neighbours
 from eigenview.lab.small_encoders import Objective, encoded, fit
 from eigenview.lab.smoothed_views import (
@@ -182,19 +182,14 @@ def _mean(values: list[float]) -> Interval:
     return interval(values) if len(values) > 1 else dict.fromkeys(("mean", "low", "high"), values[0])
 
 
-def cifar_part(settings: LabSettings) -> dict[str, Any] | None:
+def photographs_part(images: ImageSet, settings: LabSettings) -> dict[str, Any]:
     """The smoothed graph of sampled views at every bandwidth, against an encoder trained on such views."""
-    images = None if settings.is_quick else cifar10(settings.data, train=8_000, test=100, seed=settings.seed)
-    if images is None:
-        return None
     sampled = sample_views(images, items=1000, pairs=2, seed=settings.seed)
     squared = squared_distances(sampled.pixels)
     unit = nearest_stranger(squared, sampled.image)
     untrained, trained = train_on(images, steps=120, seed=settings.seed)
-    features = {
-        name: features_of(sampled, encoder)
-        for name, encoder in (("pixels", None), ("untrained", untrained), ("trained", trained))
-    }
+    encoders = {"pixels": None, "untrained": untrained, "trained": trained}
+    features = {name: features_of(sampled, encoder) for name, encoder in encoders.items()}
     bandwidths = [
         compare(sampled, smoothed_graph(squared, sampled.image, share * unit), features, share, seed=settings.seed)
         for share in BANDWIDTHS
@@ -210,12 +205,15 @@ def cifar_part(settings: LabSettings) -> dict[str, Any] | None:
 
 def run(settings: LabSettings) -> Outcome:
     """The exact graph of the digits, and, where there is data, the smoothed one of CIFAR-10."""
-    exact, smoothed = digits_part(settings), cifar_part(settings)
-    data, figures, lines = {"digits": exact}, {"": draw_digits(exact)}, _digit_lines(exact)
-    if smoothed is None:
-        return Outcome(data, figures, [*lines, LEFT_OUT])
-    data["CIFAR-10"], figures["cifar-10"] = smoothed, draw_bandwidths(smoothed)
-    return Outcome(data, figures, lines + _cifar_lines(smoothed))
+
+    def look(images: ImageSet) -> Outcome:
+        if images.is_tiny:
+            exact = digits_part(settings)
+            return Outcome(exact, {images.figure: draw_digits(exact)}, _digit_lines(exact))
+        smoothed = photographs_part(images, settings)
+        return Outcome(smoothed, {images.figure: draw_bandwidths(smoothed)}, _cifar_lines(smoothed))
+
+    return on_images(settings, look)
 
 
 def _digit_lines(exact: dict[str, Any]) -> list[str]:

@@ -11,10 +11,11 @@ captions that they share, so more captions an image (as LaCLIP's rewrites give) 
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -22,19 +23,32 @@ from eigenview.errors import SettingError
 from eigenview.graph import Coupling, Kernel, from_graph
 from eigenview.graph.kernels import CosineKernel
 from eigenview.graph.laplacian import spectral_clustering
-from eigenview.lab.agreement import Interval, angle_to, clusters_of, intervals, leading_directions, rand_index, written
-from eigenview.lab.descent import descended, free_embeddings
+from eigenview.lab.agreement import (
+    Interval,
+    Measure,
+    angle_to,
+    clusters_of,
+    intervals,
+    leading_directions,
+    rand_index,
+    rotation_to,
+    written,
+)
+from eigenview.lab.descent import descended, drawn_pairs, free_embeddings
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, MARKERS, panels, reach
 from eigenview.lab.planted import eigenvectors
 from eigenview.lab.similarity import linear_cka
 from eigenview.losses import clip_loss
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 CONCEPTS, WIDTH, TEMPERATURE = 4, 8, 0.3
-RANGES = {"with_spectral": (-1.0, 1.0), "with_concepts": (-1.0, 1.0), "spectral": (-1.0, 1.0), "cka": (0.0, 1.0)}
+MEASURES = {  # of one setting of the synthetic pairs, over seeds
+    "with_spectral": Measure("CLIP with spectral clustering (ARI)", -1.0, 1.0),
+    "with_concepts": Measure("CLIP with the concepts (ARI)", -1.0, 1.0),
+    "spectral": Measure("spectral clustering with the concepts (ARI)", -1.0, 1.0),
+    "cka": Measure("CLIP with the eigenvectors (CKA)", 0.0, 1.0),
+}
+Point = dict[str, Any]  # captions an image, the share of wrong ones (mixing), and the interval of each measure
 
 
 @dataclass(frozen=True)
@@ -48,18 +62,6 @@ class Pairs:
     @property
     def concepts(self) -> Tensor:
         return torch.cat([self.image_concepts, self.text_concepts])
-
-
-@dataclass(frozen=True)
-class Point:
-    """One setting of the synthetic pairs: means over seeds with 95% intervals."""
-
-    captions: int  # an image
-    mixing: float  # chance that a caption is of another concept
-    with_spectral: Interval  # ARI of CLIP's clusters with spectral clustering's
-    with_concepts: Interval  # ARI of CLIP's clusters with the concepts
-    spectral: Interval  # ARI of spectral clustering with the concepts
-    cka: Interval  # of the embeddings with the eigenvectors
 
 
 def synthetic_pairs(*, captions: int, mixing: float, seed: int, images: int = 30, stock: int = 30) -> Pairs:
@@ -116,8 +118,8 @@ def learned_from_batches(pairs: Pairs, *, steps: int, seed: int, batch: int = 64
     rows = torch.randn(images + texts, WIDTH, generator=generator, dtype=torch.float64).requires_grad_()
 
     def loss_at(_: int) -> Tensor:
-        drawn = torch.multinomial(pairs.weights.flatten(), batch, replacement=True, generator=generator)
-        return clip_loss(rows[drawn // texts], rows[images + drawn % texts], temperature=TEMPERATURE)
+        image, text = drawn_pairs(pairs.weights, batch, generator)
+        return clip_loss(rows[image], rows[images + text], temperature=TEMPERATURE)
 
     list(descended([rows], loss_at, steps=steps, learning_rate=0.05))
     return normalize(rows.detach(), dim=1)
@@ -137,8 +139,8 @@ def run(settings: LabSettings) -> Outcome:
     data = {
         "images": len(example.image_concepts),
         "seeds": seeds,
-        "by_captions": [asdict(point) for point in rising],
-        "by_mixing": [asdict(point) for point in noisy],
+        "by_captions": rising,
+        "by_mixing": noisy,
         "from_batches": batches,
     }
     figures = {"": _figure(rising, noisy), "embedding": _embedding_figure(example, embeddings)}
@@ -159,7 +161,7 @@ def measured(captions: int, mixing: float, seeds: range, *, steps: int) -> Point
                 "cka": linear_cka(rows, bottom_vectors(pairs)),
             }
         )
-    return Point(captions, mixing, **intervals(samples, RANGES))
+    return {"captions": captions, "mixing": mixing, **intervals(samples, MEASURES)}
 
 
 def co_clusters(pairs: Pairs, *, seed: int) -> Tensor:
@@ -180,14 +182,15 @@ def from_batches(seeds: range, *, steps: int) -> dict[str, Interval]:
         rows = learned_from_batches(pairs, steps=steps, seed=seed)
         agreed = rand_index(clusters_of(rows, CONCEPTS, seed=seed), co_clusters(pairs, seed=seed))
         samples.append({"with_spectral": agreed, "angle_degrees": angle_to(rows, bottom_vectors(pairs))})
-    return intervals(samples, {"with_spectral": (-1, 1), "angle_degrees": (0, 90)})
+    angle = Measure("widest angle to the eigenvectors", 0.0, 90.0)
+    return intervals(samples, {"with_spectral": MEASURES["with_spectral"], "angle_degrees": angle})
 
 
 def _lines(rising: list[Point], noisy: list[Point], batches: dict[str, Interval]) -> list[str]:
     lines = [
-        f"{point.captions} captions an image, {point.mixing:.0%} wrong: ARI of CLIP with spectral clustering "
-        f"{written(point.with_spectral, 2)}, with the concepts {point.with_concepts['mean']:.2f} (spectral clustering "
-        f"{point.spectral['mean']:.2f}), CKA with the eigenvectors {point.cka['mean']:.2f}."
+        f"{point['captions']} captions an image, {point['mixing']:.0%} wrong: ARI of CLIP with spectral clustering "
+        f"{written(point['with_spectral'], 2)}, with the concepts {point['with_concepts']['mean']:.2f} (spectral "
+        f"clustering {point['spectral']['mean']:.2f}), CKA with the eigenvectors {point['cka']['mean']:.2f}."
         for point in [*rising, *noisy]
     ]
     lines.append(
@@ -200,24 +203,17 @@ def _lines(rising: list[Point], noisy: list[Point], batches: dict[str, Interval]
 
 def _figure(rising: list[Point], noisy: list[Point]) -> Figure:
     figure, axes = panels(1, 2, width=5.4, height=4.2)
-    names = {
-        "with_spectral": "CLIP with spectral clustering (ARI)",
-        "with_concepts": "CLIP with the concepts (ARI)",
-        "spectral": "spectral clustering with the concepts (ARI)",
-        "cka": "CLIP with the eigenvectors (CKA)",
-    }
-    panels_of = (
-        (axes[0], rising, [point.captions for point in rising], "captions an image (a tenth of them wrong)"),
-        (axes[1], noisy, [point.mixing for point in noisy], "share of wrong captions (six an image)"),
+    along = (  # points, what they differ in, how that is called, what is seen
+        (rising, "captions", "captions an image (a tenth of them wrong)", "Shared captions make the clusters"),
+        (noisy, "mixing", "share of wrong captions (six an image)", "Wrong captions undo them"),
     )
-    for axis, points, x, label in panels_of:
-        for (key, name), colour, marker in zip(names.items(), COLOURS, MARKERS, strict=False):
-            values: list[Interval] = [getattr(point, key) for point in points]
+    for axis, (points, x, label, title) in zip(axes, along, strict=True):
+        for (key, measure), colour, marker in zip(MEASURES.items(), COLOURS, MARKERS, strict=False):
+            values: list[Interval] = [point[key] for point in points]
             style: dict[str, Any] = {"yerr": reach(values), "marker": marker, "capsize": 3, "elinewidth": 1}
-            axis.errorbar(x, [value["mean"] for value in values], color=colour, label=name, **style)
-        axis.set(xlabel=label, ylabel="agreement", ylim=(-0.05, 1.05))
-    axes[0].set_title("Shared captions make the clusters")
-    axes[1].set_title("Wrong captions undo them")
+            means = [value["mean"] for value in values]
+            axis.errorbar([point[x] for point in points], means, color=colour, label=measure.title, **style)
+        axis.set(xlabel=label, ylabel="agreement", ylim=(-0.05, 1.05), title=title)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return figure
 
@@ -227,7 +223,8 @@ def _embedding_figure(pairs: Pairs, rows: Tensor) -> Figure:
     figure, axes = panels(1, 2, width=4.8, height=4.4)
     images = len(pairs.image_concepts)
     vectors = bottom_vectors(pairs)
-    turned = turned_to(leading_directions(rows, CONCEPTS - 1), vectors)
+    leading = leading_directions(rows, CONCEPTS - 1)
+    turned = leading @ rotation_to(leading, vectors)
     plots = ((axes[0], vectors, "Bottom eigenvectors"), (axes[1], turned, "CLIP's leading directions, turned to them"))
     for axis, points, title in plots:
         for concept in range(CONCEPTS):
@@ -238,10 +235,3 @@ def _embedding_figure(pairs: Pairs, rows: Tensor) -> Figure:
         axis.set(xlabel="first direction", ylabel="second direction", title=title)
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure
-
-
-def turned_to(rows: Tensor, wanted: Tensor) -> Tensor:
-    """``rows`` (n, d) after the rotation or reflection that brings them closest to ``wanted`` (n, d)."""
-    left, _, right = torch.linalg.svd(rows.T @ wanted)
-    rotation: Tensor = left @ right
-    return rows @ rotation

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from scipy.special import i0e
 from torch import Tensor
 
@@ -20,10 +22,6 @@ from eigenview.lab.figures import COLOURS, panels
 from eigenview.lab.images import ImageSet
 from eigenview.lab.small_encoders import Classified, Judged, Objective, build_branch, fit, judged
 from eigenview.losses import align_uniform_loss, info_nce
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Kind = Literal["untrained", "supervised", "contrastive", "align-uniform"]
 

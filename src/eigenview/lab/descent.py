@@ -1,4 +1,4 @@
-"""Two ways down: L-BFGS for what is computed whole, Adam for what is drawn."""
+"""Two ways down: L-BFGS for what is computed whole, Adam for what is drawn; and pairs to draw."""
 
 from __future__ import annotations
 
@@ -7,6 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
+
+
+def drawn_pairs(weights: Tensor, count: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """(count,), (count,): rows and columns of ``weights`` (n, m), drawn in proportion to them."""
+    drawn = torch.multinomial(weights.flatten(), count, replacement=True, generator=generator)
+    return drawn // weights.shape[1], drawn % weights.shape[1]
 
 
 def minimised(objective: Callable[[Tensor], Tensor], start: Tensor, *, steps: int = 100) -> Tensor:

@@ -113,8 +113,7 @@ LISTED = {  # name, which is that of the module too: title, claim
     ),
 }
 EXPERIMENTS = Table(
-    "experiment",
-    {name: Experiment(name, *said, run=_in(name.replace("-", "_"))) for name, said in LISTED.items()},
+    "experiment", {name: Experiment(name, *said, run=_in(name.replace("-", "_"))) for name, said in LISTED.items()}
 )
 
 

@@ -41,8 +41,7 @@ class FiniteViews:
         images, views = self.place.shape
         rows = np.repeat(np.arange(images), views)
         shares = sparse.coo_array(
-            (np.full(images * views, 1 / views), (rows, self.place.numpy().ravel())),
-            shape=(images, len(self.patterns)),
+            (np.full(images * views, 1 / views), (rows, self.place.numpy().ravel())), shape=(images, len(self.patterns))
         )
         return ViewGraph(sparse.csr_array(shares))
 

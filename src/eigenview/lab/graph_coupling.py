@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
@@ -26,9 +26,6 @@ from eigenview.lab.priors import Reached, side_by_side
 from eigenview.lab.random_graphs import FieldSample, field_sample, sampled_by_rejection
 from eigenview.lab.sampled_info_nce import BatchSize, Copies, Population, balanced, measured
 from eigenview.lab.shifted_digits import shifted_digits, train_encoder
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TEMPERATURE = 0.5
 COPIES: tuple[Copies, ...] = ("apart", "count")

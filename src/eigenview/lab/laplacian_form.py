@@ -6,17 +6,13 @@ x_i, for the random-walk one in the inner product weighted by the degrees, xᵀD
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from eigenview.graph.laplacian import Normalization, laplacian
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, MARKERS, panels
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 KINDS: tuple[Normalization, ...] = ("unnormalized", "symmetric", "random_walk")
 

@@ -11,9 +11,10 @@ Where InfoNCE and spectral clustering are the same, and where only alike:
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from eigenview.graph import (
@@ -28,15 +29,12 @@ from eigenview.graph import (
     from_graph,
 )
 from eigenview.graph.laplacian import spectral_clustering
-from eigenview.lab.agreement import Interval, angle_to, clusters_of, intervals, principal_angles, rand_index, written
+from eigenview.lab.agreement import Measure, angle_to, clusters_of, intervals, principal_angles, rand_index, written
 from eigenview.lab.descent import free_embeddings
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, MARKERS, curve, means, panels
 from eigenview.lab.planted import PlantedGraph, detectable_mixing, eigenvectors, planted_graph
 from eigenview.lab.similarity import linear_cka
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 BLOCKS, SIZE, DEGREE, WIDTH = 4, 30, 12.0, 8
 KERNELS: dict[str, Kernel] = {  # not the cosine: on the sphere it is the Gaussian's walk
@@ -49,19 +47,13 @@ KERNELS: dict[str, Kernel] = {  # not the cosine: on the sphere it is the Gaussi
     "product, Gaussian × Laplacian": GaussianKernel(0.6) * LaplacianKernel(0.6),
     "concatenation": concatenated(GaussianKernel(0.15), LaplacianKernel(0.15)),
 }
-MEASURES = {"with_spectral": (-1.0, 1.0), "with_blocks": (-1.0, 1.0), "angle": (0.0, 90.0), "cka": (0.0, 1.0)}
-
-
-@dataclass(frozen=True)
-class Agreement:
-    """One kernel at one mixing: means over graphs with 95% intervals."""
-
-    kernel: str
-    mixing: float
-    with_spectral: Interval  # adjusted Rand index of its clusters with spectral clustering's
-    with_blocks: Interval  # … with the planted blocks
-    angle: Interval  # widest principal angle between its leading K−1 directions and the eigenvectors, degrees
-    cka: Interval  # linear CKA with the spectral embedding
+MEASURES = {  # of the embeddings that one kernel learns at one mixing, over graphs
+    "with_spectral": Measure("ARI with spectral clustering", -1.0, 1.0),  # adjusted Rand index of both clusterings
+    "with_blocks": Measure("ARI with the planted blocks", -1.0, 1.0),
+    "angle": Measure("widest principal angle, degrees", 0.0, 90.0),  # of the leading K−1 directions to the eigenvectors
+    "cka": Measure("CKA with the spectral embedding", 0.0, 1.0),
+}
+Agreement = dict[str, Any]  # kernel, mixing, and the interval of each measure
 
 
 @dataclass(frozen=True)
@@ -89,7 +81,8 @@ def run(settings: LabSettings) -> Outcome:
     for mixing in mixings:
         samples = [_compare(_graph(mixing, seed), names, steps, seed) for seed in range(first, first + seeds)]
         rows += [
-            Agreement(name, mixing, **intervals([each[name] for each in samples], MEASURES)) for name in samples[0]
+            {"kernel": name, "mixing": mixing, **intervals([each[name] for each in samples], MEASURES)}
+            for name in samples[0]
         ]
     descent = descend(_graph(0.1, first), steps=250 if settings.is_quick else 700, seed=first)
     threshold = detectable_mixing(blocks=BLOCKS, degree=DEGREE)
@@ -99,7 +92,7 @@ def run(settings: LabSettings) -> Outcome:
         "seeds": seeds,
         "detectable_mixing": threshold,
         "kernels": {name: repr(KERNELS[name]) for name in names},
-        "agreement": [asdict(row) for row in rows],
+        "agreement": rows,
         "descent": asdict(descent),
     }
     figures = {"": _figure(rows, threshold), "descent": _descent_figure(descent)}
@@ -157,39 +150,33 @@ def _lines(rows: list[Agreement], descent: Descent, mixings: list[float]) -> lis
         f"{descent.size[-1]:.1e}."
     ]
     for mixing in mixings:
-        here = [row for row in rows if row.mixing == mixing and row.kernel in KERNELS]
-        low, high = (pick(here, key=lambda row: row.with_spectral["mean"]) for pick in (min, max))
-        least, most = (pick(here, key=lambda row: row.cka["mean"]) for pick in (min, max))
-        itself = next(row for row in rows if row.mixing == mixing and row.kernel == "spectral clustering")
+        here = {row["kernel"]: row for row in rows if row["mixing"] == mixing}
+        itself, learned_by = here["spectral clustering"], [row for name, row in here.items() if name in KERNELS]
+        low, high = (pick(learned_by, key=lambda row: row["with_spectral"]["mean"]) for pick in (min, max))
+        least, most = (pick(row["cka"]["mean"] for row in learned_by) for pick in (min, max))
         lines.append(
-            f"mixing {mixing:.1f}: ARI with spectral clustering from {written(low.with_spectral, 2)} ({low.kernel}) to "
-            f"{written(high.with_spectral, 2)} ({high.kernel}); CKA {least.cka['mean']:.2f} to {most.cka['mean']:.2f}; "
-            f"spectral clustering's own ARI with the blocks {itself.with_blocks['mean']:.2f}."
+            f"mixing {mixing:.1f}: ARI with spectral clustering from {written(low['with_spectral'], 2)} "
+            f"({low['kernel']}) to {written(high['with_spectral'], 2)} ({high['kernel']}); CKA {least:.2f} to "
+            f"{most:.2f}; spectral clustering's own ARI with the blocks {itself['with_blocks']['mean']:.2f}."
         )
     return lines
 
 
 def _figure(rows: list[Agreement], threshold: float) -> Figure:
     figure, axes = panels(2, 2, width=5.6, height=3.9)
-    names = list(dict.fromkeys(row.kernel for row in rows))
-    titles = {
-        "with_spectral": "ARI with spectral clustering",
-        "with_blocks": "ARI with the planted blocks",
-        "angle": "widest principal angle, degrees",
-        "cka": "CKA with the spectral embedding",
-    }
+    names = list(dict.fromkeys(row["kernel"] for row in rows))
     kernels = [name for name in names if name in KERNELS]
     styles = {name: (colour, marker, "-") for name, colour, marker in zip(kernels, COLOURS, MARKERS, strict=False)}
     styles |= {"random embeddings": ("#999999", "", ":"), "spectral clustering": ("black", "", "--")}
-    for axis, measure in zip(axes, MEASURES, strict=True):
+    for axis, (key, measure) in zip(axes, MEASURES.items(), strict=True):
         for name in names:
-            mine = [row for row in rows if row.kernel == name]
-            x, values = [row.mixing for row in mine], [getattr(row, measure) for row in mine]
+            mine = [row for row in rows if row["kernel"] == name]
+            x, values = [row["mixing"] for row in mine], [row[key] for row in mine]
             colour, marker, line = styles[name]
             draw = curve if name == "Gaussian" else means
             draw(axis, x, values, colour, linestyle=line, marker=marker, label=name, linewidth=1.4)
         axis.axvline(threshold, color="black", linewidth=0.8, linestyle=":")
-        axis.set(xlabel="mixing: share of edges that leave their block", ylabel=titles[measure])
+        axis.set(xlabel="mixing: share of edges that leave their block", ylabel=measure.title)
     axes[0].text(threshold - 0.01, 0.1, "limit of\ndetection", fontsize=9, ha="right")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
     return figure

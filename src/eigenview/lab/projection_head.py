@@ -8,15 +8,14 @@ the way is measured: alignment, uniformity, effective rank, accuracy, and whethe
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor, nn
 
 from eigenview.diagnostics import alignment_figure, effective_rank, uniformity_figure
 from eigenview.errors import SettingError
-from eigenview.lab.agreement import ANYWHERE, Interval, intervals, written
+from eigenview.lab.agreement import Interval, Measure, intervals, written
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, panels, reach
 from eigenview.lab.finite_views import SHIFTS, shifted
@@ -33,33 +32,17 @@ from eigenview.lab.small_encoders import (
 )
 from eigenview.losses import info_nce
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 HEADS: tuple[HeadKind, ...] = ("none", "linear", "mlp")
 OUTPUT = 64  # width after a head
 FEW = 5  # labels a class for classifiers of digits
-FIGURES = {
-    "linear": "linear accuracy",
-    "knn": "5-NN accuracy",
-    "shift": "accuracy of naming the shift",
-    "alignment": "alignment (lower: views closer)",
-    "uniformity": "uniformity (lower: more even)",
-    "rank": "effective rank",
+MEASURES = {  # of one layer of one trained encoder
+    "linear": Measure("linear accuracy"),
+    "knn": Measure("5-NN accuracy"),
+    "shift": Measure("accuracy of naming the shift"),  # which of nine a view has, chance 1/9
+    "alignment": Measure("alignment (lower: views closer)"),
+    "uniformity": Measure("uniformity (lower: more even)"),
+    "rank": Measure("effective rank"),  # RankMe
 }
-
-
-@dataclass(frozen=True)
-class Layer:
-    """What is known of one layer of one trained encoder."""
-
-    width: int
-    linear: float
-    knn: float
-    shift: float  # accuracy of telling which of nine shifts a view has, chance 1/9
-    alignment: float
-    uniformity: float
-    rank: float  # RankMe
 
 
 def layers_of(branch: Branch) -> dict[str, nn.Module]:
@@ -73,8 +56,8 @@ def layers_of(branch: Branch) -> dict[str, nn.Module]:
     return branches
 
 
-def measure(layer: nn.Module, images: ImageSet, *, seed: int = 0) -> Layer:
-    """All the figures of a layer: classifiers learn from training images, everything is measured on held-out ones.
+def measured(layer: nn.Module, images: ImageSet, *, seed: int = 0) -> dict[str, float]:
+    """All measures of a layer, and its width: learned from training images, measured on held-out ones.
 
     Digits are easy: there the classifiers get ``FEW`` labels a class, so that representations differ.
     """
@@ -82,15 +65,15 @@ def measure(layer: nn.Module, images: ImageSet, *, seed: int = 0) -> Layer:
     known = _few_of_each(images.train_labels) if images.is_tiny else torch.arange(len(train))
     labels = images.train_labels[known]
     linear, knn = accuracies(_scaled(train, train)[known], labels, _scaled(test, train), images.test_labels)
-    return Layer(
-        width=train.shape[1],
-        linear=linear,
-        knn=knn,
-        shift=_shift_accuracy(layer, images),
-        alignment=alignment_figure(first, second),
-        uniformity=uniformity_figure(first).value,
-        rank=effective_rank(torch.cat([first, second])),
-    )
+    return {
+        "width": train.shape[1],
+        "linear": linear,
+        "knn": knn,
+        "shift": _shift_accuracy(layer, images),
+        "alignment": alignment_figure(first, second),
+        "uniformity": uniformity_figure(first).value,
+        "rank": effective_rank(torch.cat([first, second])),
+    }
 
 
 def _few_of_each(labels: Tensor) -> Tensor:
@@ -140,26 +123,25 @@ Table = dict[str, dict[str, Interval]]  # "head: layer" → figure → mean, low
 
 
 def _table(images: ImageSet, heads: Sequence[HeadKind], seeds: Sequence[int], steps: int) -> Table:
-    measured: dict[str, list[Layer]] = {}
+    every: dict[str, list[dict[str, float]]] = {}
     for seed in seeds:
         untrained = build_branch(images, output=OUTPUT, seed=seed)
-        measured.setdefault("untrained: features", []).append(measure(untrained.encoder, images, seed=seed))
+        every.setdefault("untrained: features", []).append(measured(untrained.encoder, images, seed=seed))
         for head in heads:
             branch = trained(images, head, steps=steps, seed=seed)
             for name, layer in layers_of(branch).items():
-                measured.setdefault(f"{head} head: {name}", []).append(measure(layer, images, seed=seed))
-    within = dict.fromkeys(FIGURES, ANYWHERE)
+                every.setdefault(f"{head} head: {name}", []).append(measured(layer, images, seed=seed))
     return {
-        name: {**intervals([vars(layer) for layer in layers], within), "width": {"mean": layers[0].width}}
-        for name, layers in measured.items()
+        name: {**intervals(layers, MEASURES), "width": {"mean": layers[0]["width"]}} for name, layers in every.items()
     }
 
 
 def _lines(name: str, table: Table) -> list[str]:
     before, after = table["mlp head: features"], table["mlp head: projection"]
     return [
-        f"{name}: before an MLP head against after it, {title}: {written(before[key])} against {written(after[key])}."
-        for key, title in FIGURES.items()
+        f"{name}: before an MLP head against after it, {measure.title}: {written(before[key])} against "
+        f"{written(after[key])}."
+        for key, measure in MEASURES.items()
     ] + [
         f"{name}: linear accuracy of the features trained with {row.split(':')[0].replace('none', 'no')}: "
         f"{written(figures['linear'])}."
@@ -174,11 +156,11 @@ def _drawn(table: Table) -> Figure:
     shade = {"untrained": COLOURS[7], "none head": COLOURS[2], "linear head": COLOURS[4], "mlp head": COLOURS[0]}
     colours = [shade[name.split(":")[0]] for name in table]
     labels = [f"{name.replace('none head', 'no head')} ({row['width']['mean']:.0f})" for name, row in table.items()]
-    for place, (axis, (key, title)) in enumerate(zip(axes, FIGURES.items(), strict=True)):
+    for place, (axis, (key, measure)) in enumerate(zip(axes, MEASURES.items(), strict=True)):
         values = [row[key] for row in table.values()]
         means = [value["mean"] for value in values]
         axis.barh(range(len(table)), means, color=colours, xerr=reach(values), error_kw={"lw": 1})
-        axis.set_title(title)
+        axis.set_title(measure.title)
         axis.invert_yaxis()
         axis.set_yticks(range(len(table)), labels if place % 3 == 0 else [""] * len(table))
         axis.grid(axis="y", visible=False)

@@ -9,10 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -24,10 +26,6 @@ from eigenview.lab.figures import panels
 from eigenview.lab.images import ImageSet, on_images
 from eigenview.lab.small_encoders import Branch, build_branch, encoded, fit
 from eigenview.losses import random_walk_laplacian
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 IMAGES = 4  # two views of each: the paper's eight
 WIDTH = 64  # of the embeddings

@@ -22,6 +22,7 @@ from torch import Tensor
 from eigenview.errors import DataError
 from eigenview.graph import Kernel
 from eigenview.lab.agreement import Interval, interval
+from eigenview.lab.descent import drawn_pairs
 from eigenview.lab.planted import row_normalised
 
 Copies = Literal["apart", "count"]
@@ -89,11 +90,6 @@ class Population:
             return mean, excess, torch.ones_like(mean)
         return mean, excess.fill_diagonal_(0), 1 - self.weight
 
-    def draw(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """(B,), (B,): both objects of B pairs drawn from π."""
-        drawn = torch.multinomial(self.pairs.flatten(), batch, replacement=True, generator=generator)
-        return drawn // len(self.pairs), drawn % len(self.pairs)
-
     def info_nce(self, first: Tensor, second: Tensor, copies: Copies = "apart") -> float:
         """InfoNCE of one batch, + log((n−1)/m), m the number of terms in an anchor's partition.
 
@@ -157,7 +153,7 @@ def measured(
     limit = population.cross_entropy(copies)
     values, quiet = [], []
     for _ in range(batches):
-        draw = population.draw(batch, generator)
+        draw = drawn_pairs(population.pairs, batch, generator)
         values.append(population.info_nce(*draw, copies))
         quiet.append(values[-1] - population.noise(*draw, copies) - limit)
     spread = float(torch.tensor(values).std())

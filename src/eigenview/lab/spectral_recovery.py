@@ -10,19 +10,16 @@ Eigenvalues below 0 cannot be factorised and count as 0; at a tie γ_k = γ_{k+1
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
-from eigenview.lab.agreement import interval, principal_angles
-from eigenview.lab.descent import descended, minimised
+from eigenview.lab.agreement import interval, principal_angles, rotation_to
+from eigenview.lab.descent import descended, drawn_pairs, minimised
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, panels
 from eigenview.losses import spectral_contrastive
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 NO_BALL = 1e6  # mu so large that no row is drawn back to the ball; the loss is multiplied by it again
 
@@ -60,9 +57,8 @@ def population_loss(embeddings: Tensor, pairs: Tensor) -> Tensor:
 
 def sampled_loss(embeddings: Tensor, pairs: Tensor, *, items: int, generator: torch.Generator) -> Tensor:
     """:func:`eigenview.spectral_contrastive` on ``items`` pairs drawn from the graph: unbiased, however few."""
-    drawn = torch.multinomial(pairs.flatten(), items, replacement=True, generator=generator)
-    first, second = embeddings[drawn // len(pairs)], embeddings[drawn % len(pairs)]
-    return spectral_contrastive(first, second, mu=NO_BALL) * NO_BALL
+    first, second = drawn_pairs(pairs, items, generator)
+    return spectral_contrastive(embeddings[first], embeddings[second], mu=NO_BALL) * NO_BALL
 
 
 def ideal_factor(pairs: Tensor, dimensions: int) -> Tensor:
@@ -106,8 +102,7 @@ def recovery(embeddings: Tensor, pairs: Tensor) -> Recovery:
     """How close ``embeddings`` f (n, k) are to the claim; the rotation by Procrustes."""
     scaled = embeddings * pairs.sum(dim=1).sqrt()[:, None]
     ideal = ideal_factor(pairs, embeddings.shape[1])
-    left, _, right = torch.linalg.svd(ideal.T @ scaled)
-    rotation = left @ right
+    rotation = rotation_to(ideal, scaled)
     error = float((scaled - ideal @ rotation).abs().max())
     return Recovery(scaled, ideal, rotation, error, float(principal_angles(scaled, ideal).max()))
 

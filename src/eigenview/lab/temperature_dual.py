@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from scipy import optimize
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -24,9 +24,6 @@ from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, band, panels
 from eigenview.lab.shifted_digits import ShiftedDigits, shifted_digits, train_encoder
 from eigenview.losses import entropy_dual, maximum_entropy
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 TEMPERATURES = (0.05, 0.2, 1.0)  # at which encoders are trained
 
@@ -113,11 +110,7 @@ def run(settings: LabSettings) -> Outcome:
     digits = shifted_digits(items)
     trained = [follow(digits, at, steps=steps, seed=settings.seed) for at in TEMPERATURES]
     example = torch.tensor([0.55, 0.9, 0.6, 0.4, 0.3, 0.1, -0.2, -0.5], dtype=torch.float64)
-    data = {
-        "solutions": asdict(solutions),
-        "example": example.tolist(),
-        "trained": [asdict(run) for run in trained],
-    }
+    data = {"solutions": asdict(solutions), "example": example.tolist(), "trained": [asdict(run) for run in trained]}
     lines = [
         f"{solutions.queries} random queries of {solutions.candidates} candidates: (P1) solved directly and the least "
         f"g(τ) differ by at most {solutions.largest_difference:.1e}, the distributions α by at most "
