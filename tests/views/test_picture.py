@@ -3,7 +3,7 @@ import pytest
 import torch
 from PIL import Image
 
-from eigenview.errors import ShapeError
+from eigenview.errors import ShapeError, WriteError
 from eigenview.views import Crop, Recipe, Views, preset, show
 from eigenview.views.picture import view_pixels
 from tests.views import oracle
@@ -44,3 +44,11 @@ def test_photos_of_differing_sizes_and_grey_images_can_be_shown(tmp_path):
 def test_nothing_to_show_is_refused(tmp_path):
     with pytest.raises(ShapeError, match="at least one image"):
         show([], preset("moco-v2"), tmp_path / "views.png")
+
+
+def test_a_picture_makes_its_folder_and_is_whole_or_not_there(tmp_path):
+    digits = torch.randint(0, 256, (2, 1, 8, 8), dtype=torch.uint8)
+    path = show(digits, preset("digits"), tmp_path / "new" / "views.png")
+    assert path.is_file()
+    with pytest.raises(WriteError, match="a file is in the place of its folder"):
+        show(digits, preset("digits"), path / "views.png")

@@ -119,17 +119,17 @@ def _candidates(rows: Rows, cosine: float) -> Iterator[Tensor]:
     reach = math.sqrt(2 - 2 * cosine) + 1e-3  # and the rounding of the places
     held = rows.unit_take(order) if rows.n * rows.d <= HELD_ELEMENTS else None
 
-    def part(start: int) -> Tensor:
+    def rows_from(start: int) -> Tensor:
         stop = start + BLOCK_ROWS
         return held[start:stop] if held is not None else rows.unit_take(order[start:stop])
 
     for top in range(0, rows.n, BLOCK_ROWS):
-        ours = part(top)
+        ours = rows_from(top)
         end = place[top + len(ours) - 1] + reach
         for left in range(top, rows.n, BLOCK_ROWS):
             if place[left] > end:
                 break
-            cosines = ours @ (ours if left == top else part(left)).T
+            cosines = ours @ (ours if left == top else rows_from(left)).T
             row, column = torch.nonzero(cosines >= cosine - SLACK, as_tuple=True)
             if left == top:
                 row, column = row[column > row], column[column > row]

@@ -73,11 +73,11 @@ def facts_list(pairs: Sequence[tuple[str, str]]) -> Html:
 def blocks(run: RunFiles) -> Html:
     """Time at once; settings, data and environment behind a click."""
     cost = time_figures(run)
-    parts = [facts_list(cost) if cost else element("p.quiet", "This run logged no time.")]
+    shown = [facts_list(cost) if cost else element("p.quiet", "This run logged no time.")]
     for title, settings in {"Settings": run.config, "Data": run.data, "Environment": run.environment}.items():
         if settings:
-            parts.append(element("details", element("summary", title), facts_list(flat(settings))))
-    return join(*parts)
+            shown.append(element("details", element("summary", title), facts_list(flat(settings))))
+    return join(*shown)
 
 
 def differing(runs: Sequence[RunFiles]) -> Html | None:

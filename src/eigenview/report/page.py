@@ -31,7 +31,7 @@ def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
     if alone is not None and alone.sample is not None and structure is not None:
         data |= {"map": map_data(alone.sample, structure), "confusion": confusion_data(structure.confusion)}
         styles += sheet_styles(alone.sample)
-    parts = sections.of_one(alone, structure) if alone is not None else sections.of_several(runs)
+    listed = sections.of_one(alone, structure) if alone is not None else sections.of_several(runs)
     title = runs[0].name if alone is not None else f"{len(runs)} runs compared"
     library, ours = _plotly(), "\n".join(asset(name) for name in SCRIPTS)
     policy = (
@@ -47,12 +47,12 @@ def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
         element("link", rel="icon", href="data:,"),
         element("style", Html(styles)),
     )
-    main = element("main", *(section.html for section in parts), id="main")
+    main = element("main", *(section.html for section in listed), id="main")
     body = element(
         "body",
         element("a.skip", "Skip to the report", href="#main"),
         _bar(title),
-        element("div.layout", _contents(parts), main),
+        element("div.layout", _contents(listed), main),
         element("script", script_json(data), type="application/json", id="data"),
         element("script", Html(library)),
         element("script", Html(ours)),
@@ -66,8 +66,8 @@ def _bar(title: str) -> Html:
     return element("header.bar", mark, element("span.run-name", title), toggle)
 
 
-def _contents(parts: Sequence[sections.Section]) -> Html:
-    links = [element("li", element("a", part.short, href=f"#{part.name}")) for part in parts if part.short]
+def _contents(listed: Sequence[sections.Section]) -> Html:
+    links = [element("li", element("a", shown.short, href=f"#{shown.name}")) for shown in listed if shown.short]
     return element("nav.contents", element("ul", *links), aria_label="contents")
 
 

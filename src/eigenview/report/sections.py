@@ -38,10 +38,10 @@ def section(name: str, short: str, heading: str, lead: str, *content: Child) -> 
 
 def of_one(run: RunFiles, structure: Structure | None) -> list[Section]:
     """Everything about one run."""
-    parts = [_top(run), _diagnosis(run), _curves([run]), _geometry([run], structure)]
+    listed = [_top(run), _diagnosis(run), _curves([run]), _geometry([run], structure)]
     sample = run.sample
     if sample is not None and structure is not None:
-        parts += [
+        listed += [
             section(
                 "map",
                 "Map",
@@ -79,12 +79,12 @@ def of_one(run: RunFiles, structure: Structure | None) -> list[Section]:
             ),
         ]
         if structure.confusion is not None:
-            parts.append(_confusion(structure))
+            listed.append(_confusion(structure))
     else:
-        parts.append(section("map", "Map", "Map of the embedding", "", element("p.quiet", NO_SAMPLE)))
+        listed.append(section("map", "Map", "Map of the embedding", "", element("p.quiet", NO_SAMPLE)))
     lead = "Everything that decides what the run computed, and what it cost."
-    parts.append(section("settings", "Settings", "Settings, environment, time", lead, facts.blocks(run)))
-    return parts
+    listed.append(section("settings", "Settings", "Settings, environment, time", lead, facts.blocks(run)))
+    return listed
 
 
 def of_several(runs: Sequence[RunFiles]) -> list[Section]:
@@ -201,17 +201,17 @@ def _curves(runs: Sequence[RunFiles]) -> Section:
 
 
 def _geometry(runs: Sequence[RunFiles], structure: Structure | None) -> Section:
-    parts = []
+    charts = []
     if any(run.log.series("uniformity", over="alignment") for run in runs):
         note = "good runs go to the lower left: views close, images apart"
-        parts.append(chart("plane", "Alignment and uniformity", note, size="tall"))
+        charts.append(chart("plane", "Alignment and uniformity", note, size="tall"))
     if any(run.sample is not None or run.diagnosis is not None for run in runs):
         note = "a slow fall uses many directions; a cliff is collapse"
-        parts.append(chart("spectrum", "Singular values", note, size="tall"))
+        charts.append(chart("spectrum", "Singular values", note, size="tall"))
         gap = "" if structure is None or structure.laplacian is None else f" Here: {structure.laplacian.clusters}."
         note = f"of the graph of nearest neighbours; the largest gap suggests how many groups there are.{gap}"
-        parts.append(chart("laplacian", "Laplacian spectrum", note, size="tall"))
-    body = element("div.multiples", *parts) if parts else element("p.quiet", NO_SAMPLE)
+        charts.append(chart("laplacian", "Laplacian spectrum", note, size="tall"))
+    body = element("div.multiples", *charts) if charts else element("p.quiet", NO_SAMPLE)
     return section("geometry", "Geometry", "Geometry", "The shape of the embedding on its sphere.", body)
 
 

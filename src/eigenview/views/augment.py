@@ -113,12 +113,12 @@ def check_images(images: Tensor) -> None:
 
 def check_crops(crops: Sequence[Tensor], recipe: Recipe) -> None:
     sizes = [crop.size for crop, views in crop_views(recipe) for _ in views]
-    arrived = [tuple(part.shape) for part in crops]
+    arrived = [tuple(crop.shape) for crop in crops]
     wanted = [(*arrived[0][:2], size, size) for size in sizes] if arrived else None
-    if arrived != wanted or any(part.dtype != torch.uint8 for part in crops):
+    if arrived != wanted or any(crop.dtype != torch.uint8 for crop in crops):
         raise ShapeError(
             f"crops must be {len(sizes)} uint8 tensors (n, c, size, size) with sizes {sizes}, one a view, as a Cropper "
-            f"of the same recipe cuts them; got {arrived}, {sorted({str(part.dtype) for part in crops})}"
+            f"of the same recipe cuts them; got {arrived}, {sorted({str(crop.dtype) for crop in crops})}"
         )
     check_images(crops[0])
 

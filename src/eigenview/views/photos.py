@@ -81,7 +81,7 @@ def cut(
     In a reduced photo the box has fractions of pixels, which only Pillow's slower resize takes; such photos are large,
     and their decoding costs far more.
     """
-    left, top, wide, high = (int(part[view, 0]) for part in (boxes.left, boxes.top, boxes.width, boxes.height))
+    left, top, wide, high = (int(edge[view, 0]) for edge in (boxes.left, boxes.top, boxes.width, boxes.height))
     height, width = pixels.shape[:2]
     if (width, height) == original:
         resized = resize(pixels[top : top + high, left : left + wide], size, size, interpolation)

@@ -12,6 +12,7 @@ from PIL import Image, ImageDraw
 from torch import Tensor
 
 from eigenview.errors import ShapeError
+from eigenview.files import atomic_path
 from eigenview.views.augment import ViewBatch, Views
 from eigenview.views.photos import Cropper, Photo, Pixels
 from eigenview.views.recipe import Recipe
@@ -49,11 +50,11 @@ def show(
         stacked = [torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2) for crops in zip(*cuts, strict=True)]
         batch = views.finish(stacked, numbers, epoch=epoch)
         originals = [_as_picture(photo.pixels(reduce=1)) for photo in images]
-    rows = [[original, *parts] for original, parts in zip(originals, _view_pictures(batch, recipe), strict=True)]
-    titles = ["original", *(f"view {view}, {part.shape[-1]}px" for view, part in enumerate(batch.views))]
-    path = Path(path)
-    _grid(rows, titles, [f"item {number}" for number in numbers], cell).save(path, format="PNG")
-    return path
+    rows = [[original, *pictures] for original, pictures in zip(originals, _view_pictures(batch, recipe), strict=True)]
+    titles = ["original", *(f"view {view}, {pixels.shape[-1]}px" for view, pixels in enumerate(batch.views))]
+    with atomic_path(Path(path)) as file:
+        _grid(rows, titles, [f"item {number}" for number in numbers], cell).save(file, format="PNG")
+    return Path(path)
 
 
 def view_pixels(batch: ViewBatch, recipe: Recipe) -> list[Pixels]:

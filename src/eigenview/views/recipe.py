@@ -155,7 +155,7 @@ def recipe_from_json(content: Mapping[str, object]) -> Recipe:
     except ValidationError as error:
         first = error.errors()[0]
         refused = first.get("ctx", {}).get("error")  # by a recipe's own rules, which say what arrived
-        place = ".".join(str(part) for part in first["loc"])
+        place = ".".join(str(step) for step in first["loc"])
         reason = str(refused) if refused else f"{place or 'all of it'}: {first['msg']}; got {first['input']!r}"
         raise SettingError(f"this does not describe views: {reason}; see recipe_to_json(preset(...))") from None
 

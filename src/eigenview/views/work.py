@@ -110,8 +110,8 @@ def solarise_(views: Tensor, chosen: Tensor, black: Sequence[float], white: Sequ
         return
     numbers = chosen.nonzero()[:, 0].to(views.device)
     total = views.new_tensor([low + high for low, high in zip(black, white, strict=True)])[:, None, None]
-    part = views[numbers]
-    views[numbers] = torch.where(part >= total / 2, total - part, part)
+    before = views[numbers]
+    views[numbers] = torch.where(before >= total / 2, total - before, before)
 
 
 def normalised_limits(mean: Sequence[float], std: Sequence[float], channels: int) -> tuple[list[float], list[float]]:
