@@ -147,6 +147,6 @@ def train(
             given[name] = {short: value} if isinstance(value, str) else value
     chosen = given.get("encoder", {}).get("name")
     with named_code(method, chosen, str(source)):
-        prepared = prepare(given, resume=resume)
+        prepared = prepare(given, resume=resume, encoder=module)
         directory = train_config(prepared.config, source=prepared.source, encoder=module, resume=resume, listeners=told)
     return Run(directory.folder, encoder=module or chosen)

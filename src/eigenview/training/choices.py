@@ -92,10 +92,10 @@ def _batch(count: int | None, device: str) -> Choice:
 
 def _length(count: int | None, batch: int, steps: int, is_stream: bool) -> Choice:
     if count is None or is_stream:
-        return Choice("steps", steps, "a first result in reasonable time")
+        return Choice("steps", steps, "a first result")
     per_epoch = max(1, count // batch)
     epochs = min(400, max(1, round(steps / per_epoch)))
-    return Choice("epochs", epochs, f"about {epochs * per_epoch:,} steps: a first result in reasonable time")
+    return Choice("epochs", epochs, f"{epochs * per_epoch:,} steps: a first result")
 
 
 def _put(settings: dict[str, Any], choice: Choice) -> bool:

@@ -8,14 +8,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from torch import nn
+
 from eigenview.batches import AnySource
 from eigenview.data import open_images
 from eigenview.devices import find_device
 from eigenview.errors import SettingError
 from eigenview.methods import find_method
 from eigenview.nn import ENCODERS
+from eigenview.nn.settings import EncoderSettings
 from eigenview.runs import UNREADABLE, RunDirectory, TrainConfig, merge_settings, read_config
 from eigenview.training.choices import Choice, choose
+from eigenview.training.trial import bounded
 from eigenview.views import PRESETS
 
 
@@ -28,10 +32,11 @@ class Prepared:
     choices: tuple[Choice, ...]
 
 
-def prepare(given: Mapping[str, Any], *, resume: bool = False) -> Prepared:
+def prepare(given: Mapping[str, Any], *, resume: bool = False, encoder: nn.Module | None = None) -> Prepared:
     """The settings in ``given``, completed for these images and this machine, or by those of the run to go on with.
 
-    Names that do not exist and a place that is taken are refused before any image is opened.
+    Names that do not exist and a place that is taken are refused before any image is opened. ``encoder`` is a module of
+    the user's, to tell how long a run takes.
     """
     if resume:
         config = _stored(given)
@@ -39,6 +44,8 @@ def prepare(given: Mapping[str, Any], *, resume: bool = False) -> Prepared:
         return Prepared(config, source, ())
     if "source" not in given:
         raise SettingError("the images to learn from are missing: give a folder, say")
+    if encoder is not None:
+        given = {**given, "encoder": EncoderSettings().model_dump()}  # it is what it is: nothing is chosen
     _check_names(given)
     find_device(str(given.get("device", "auto")))
     out = Path(given.get("out") or new_run_folder(str(given["source"]), str(given.get("method", "simclr"))))
@@ -46,7 +53,7 @@ def prepare(given: Mapping[str, Any], *, resume: bool = False) -> Prepared:
     directory.lock().check()  # who writes there now says more than what is there
     directory.check_free(resume=False)
     source = open_images(str(given["source"]))
-    chosen = choose(source, {**given, "out": str(out)})
+    chosen = bounded(choose(source, {**given, "out": str(out)}), source, encoder=encoder)
     return Prepared(chosen.config, source, chosen.choices)
 
 

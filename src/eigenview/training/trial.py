@@ -1,0 +1,82 @@
+"""How long a run whose length nobody gave would take here, by the speed of a few steps; never hours unasked."""
+
+from __future__ import annotations
+
+import time
+from copy import deepcopy
+from dataclasses import replace
+from itertools import islice
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from eigenview.batches import AnySource, ViewLoader, first_shape
+from eigenview.data import Source
+from eigenview.devices import find_device
+from eigenview.progress import about
+from eigenview.runs import TrainConfig
+from eigenview.training.choices import Choice, Chosen
+from eigenview.training.setup import encoder_for, own_encoder
+from eigenview.views import Views
+
+LONGEST = 10  # minutes of a run whose length nobody gave
+TIMED = 3  # batches, after a first one, which is slow
+ENOUGH = 5.0  # seconds after which fewer do
+
+
+def bounded(chosen: Chosen, source: AnySource, *, encoder: nn.Module | None = None) -> Chosen:
+    """What was chosen, with a length of at most ``LONGEST`` minutes; a length that the user gave is left alone.
+
+    Several processes would each measure something else: they are given the minutes.
+    """
+    length = next((choice for choice in chosen.choices if choice.setting in ("epochs", "steps")), None)
+    if length is None or chosen.config.optimizer.schedule == "step":  # which needs epochs
+        return chosen
+    reason = "several processes: a first result"
+    if not dist.is_torchelastic_launched():
+        seconds = _batches(chosen.config, source) * seconds_a_batch(chosen.config, source, encoder=encoder)
+        if seconds <= 60 * LONGEST:
+            return _with(chosen, length, replace(length, reason=f"{length.reason}, {about(seconds)} here"))
+        reason = f"{length.value:,} {length.setting} would take {about(seconds)} here"
+    bound = Choice("minutes", float(LONGEST), f"{reason}; --epochs, --steps or --minutes say otherwise")
+    return _with(chosen, length, bound)
+
+
+def _batches(config: TrainConfig, source: AnySource) -> int:
+    """Of the whole run; epochs are chosen for sources alone that know their items."""
+    if config.epochs is not None and isinstance(source, Source):
+        return config.epochs * (len(source) // config.batch_size)
+    return (config.steps or 1) * config.accumulate
+
+
+def _with(chosen: Chosen, before: Choice, after: Choice) -> Chosen:
+    config = chosen.config.model_copy(update={before.setting: None, after.setting: after.value})
+    return Chosen(config, tuple(after if choice is before else choice for choice in chosen.choices))
+
+
+def seconds_a_batch(config: TrainConfig, source: AnySource, *, encoder: nn.Module | None = None) -> float:
+    """To read, see and encode one, and to follow the gradient; what the loss itself takes is little beside it."""
+    shape, device = first_shape(source), find_device(config.device)
+    recipe = config.views.recipe(shape)
+    size = recipe.crops[0].size
+    network = (
+        encoder_for(config, shape, size) if encoder is None else own_encoder(deepcopy(encoder), config, shape, size)
+    )
+    network.to(device).train()
+    loader = ViewLoader.shuffled(
+        source,
+        Views(recipe, seed=config.seed),
+        batch_size=config.batch_size,
+        seed=config.seed,
+        steps_per_epoch=1 + TIMED,
+        workers=config.workers,
+    )
+    times = [time.monotonic()]
+    for seen in islice(loader.epoch(device=device), 1 + TIMED):
+        torch.autograd.backward(torch.cat([network(group) for group in seen.views.groups]).square().mean())
+        times.append(time.monotonic())
+        if times[-1] - times[0] > ENOUGH:
+            break
+    timed = times[1:] if len(times) > 2 else times
+    return (timed[-1] - timed[0]) / (len(timed) - 1)

@@ -1,0 +1,73 @@
+"""A run whose length nobody gave: minutes, not hours, by the speed of a few steps, and said beforehand."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+from eigenview.training import trial
+from eigenview.training.start import prepare
+
+SMALL = {"encoder": {"name": "small", "width": 0.25}, "workers": 0}
+SOURCE = "shapes?count=96&size=24"
+
+
+@pytest.fixture
+def speed(monkeypatch):
+    """How long a batch takes, as measured."""
+    given = {"seconds": 1.0}
+    monkeypatch.setattr(trial, "seconds_a_batch", lambda *_, **__: given["seconds"])
+    return given
+
+
+def last_choice(**given):
+    prepared = prepare({"source": SOURCE, **SMALL, **given})
+    return prepared.config, prepared.choices[-1]
+
+
+def test_a_short_run_keeps_its_epochs_and_says_how_long_they_take(speed, tmp_path):
+    speed["seconds"] = 0.1
+    config, choice = last_choice(out=tmp_path / "run")
+    assert (config.epochs, config.minutes) == (250, None)  # 3,000 steps of 8 images
+    assert str(choice) == "epochs = 250: 3,000 steps: a first result, about 5 minutes here"
+
+
+def test_a_long_run_becomes_ten_minutes(speed, tmp_path):
+    config, choice = last_choice(out=tmp_path / "run")
+    assert (config.epochs, config.steps, config.minutes) == (None, None, 10)
+    assert choice.setting == "minutes"
+    assert choice.reason == "250 epochs would take about 50 minutes here; --epochs, --steps or --minutes say otherwise"
+    _, choice = last_choice(out=tmp_path / "run", accumulate=4, batch_size=32)  # 400 epochs of three batches
+    assert "400 epochs would take about 20 minutes here" in choice.reason
+
+
+@pytest.mark.parametrize("length", [{"epochs": 4000}, {"steps": 10**6}, {"minutes": 900}])
+def test_a_length_that_was_given_is_kept_and_nothing_measured(length, tmp_path, monkeypatch):
+    monkeypatch.setattr(trial, "seconds_a_batch", None)
+    config, _ = last_choice(out=tmp_path / "run", **length)
+    assert config.model_dump(include={*length}) == length
+
+
+def test_steps_of_the_rate_need_epochs(speed, tmp_path):
+    config, _ = last_choice(out=tmp_path / "run", optimizer={"schedule": "step", "milestones": [9]})
+    assert config.epochs == 250
+
+
+def test_several_processes_are_given_minutes_since_each_would_measure_something_else(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "test")
+    monkeypatch.setattr(trial, "seconds_a_batch", None)
+    config, _ = last_choice(out=tmp_path / "run")
+    assert config.minutes == 10
+
+
+def test_a_module_of_ones_own_is_measured_and_left_as_it_is(tmp_path):
+    module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    prepared = prepare({"source": SOURCE, "out": tmp_path / "run", "workers": 0}, encoder=module)
+    assert "encoder.name" not in [choice.setting for choice in prepared.choices]
+    assert re.search(r"about \d+ (seconds|minutes)", prepared.choices[-1].reason)
+    assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
+    assert all(parameter.grad is None for parameter in module.parameters())
