@@ -9,12 +9,18 @@ Examples:
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from eigenview.cli.options import AsJson, Word, parse, positional
 from eigenview.cli.output import Output
-from eigenview.cli.run_options import RunOptions
+from eigenview.cli.run_options import RunOptions, say_wait
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+TRIED = 4000  # vectors that are compared with each other to tell how long all will take
 
 
 class Options(RunOptions):
@@ -36,6 +42,7 @@ def run(arguments: list[str]) -> None:
     output = Output(as_json=options.as_json)
     stored, _ = open_or_embed(options.place, options.source, options, output)
     pictures = None if options.source is None or options.place.is_dir() else open_pictures(options.source)
+    say_wait(output, f"{len(stored):,} vectors, each with each", _seconds(stored.vectors))
     copies = duplicates(stored, cosine=COSINE if options.cosine is None else options.cosine, source=pictures)
     output.result(json.loads(copies.to_json()))
     if options.as_json:
@@ -44,3 +51,14 @@ def run(arguments: list[str]) -> None:
         output.say(line)
     if copies.sets:
         output.say(f"to look at: {duplicates_sheet(copies, stored, options.out, source=pictures)}")
+
+
+def _seconds(vectors: Tensor) -> float:
+    """To find the pairs, by the time that some take; their pictures show progress of their own."""
+    from eigenview.diagnostics import near_duplicates
+
+    if len(vectors) <= TRIED:
+        return 0.0
+    start = time.monotonic()
+    near_duplicates(vectors[:TRIED])
+    return float((time.monotonic() - start) * (len(vectors) / TRIED) ** 2)

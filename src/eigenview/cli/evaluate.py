@@ -16,7 +16,7 @@ Examples:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +28,7 @@ from eigenview.cli.run_options import RunOptions, open_with, say_wait, seconds_a
 from eigenview.errors import SettingError
 
 if TYPE_CHECKING:
+    from eigenview.data import Source
     from eigenview.evaluation import Task
     from eigenview.runs import Score, TrainedRun
 
@@ -78,14 +79,7 @@ def _measured(options: Options, run: TrainedRun, output: Output) -> Iterator[Sco
 
     tasks = list(_tasks(options, output))
     others = None if options.supervised is None else open_with(options, options.supervised, output)
-    images = sum(len(task.train) + len(task.test) for task in tasks)
-    encoders = 1 + options.baselines + (others is not None)
-    if options.cache is None or not options.cache.exists():
-        say_wait(
-            output,
-            f"features of {images:,} images by {encoders} encoders (then the protocols)",
-            images * encoders * seconds_an_image(run, tasks[0].train),
-        )
+    _say_wait(options, run, [part for task in tasks for part in (task.train, task.test)], output)
     return evaluate_run(
         run,
         tasks,
@@ -97,16 +91,25 @@ def _measured(options: Options, run: TrainedRun, output: Output) -> Iterator[Sco
     )
 
 
+def _say_wait(options: Options, run: TrainedRun, sources: Sequence[Source], output: Output) -> None:
+    """How long the features take; each protocol shows its own progress."""
+    images, encoders = sum(map(len, sources)), 1 + options.baselines + (options.supervised is not None)
+    if options.cache is None or not options.cache.exists():
+        what = f"features of {images:,} images by {encoders} encoders (then the protocols)"
+        say_wait(output, what, images * encoders * seconds_an_image(run, sources[0]))
+
+
 def _measured_by_folds(options: Options, run: TrainedRun, output: Output) -> Iterator[Score]:
     from eigenview.evaluation import BASELINES, Measuring, evaluate_run_folds, open_labelled, read_folds
 
     others = None if options.supervised is None else open_with(options, options.supervised, output)
     if options.source is None or options.test is not None or options.sets:
         raise SettingError("--folds belongs to one SOURCE, a Parquet table, without --test and --set")
-    table = Path(options.source.partition("?")[0])
+    table, labelled = Path(options.source.partition("?")[0]), open_labelled(options.source)
+    _say_wait(options, run, [labelled], output)
     return evaluate_run_folds(
         run,
-        open_labelled(options.source),
+        labelled,
         read_folds(table, column=str(options.folds)),
         name=table.name,
         protocols=options.protocol,
