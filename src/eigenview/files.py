@@ -254,9 +254,9 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
-def file_digest(path: Path) -> str:
-    """SHA-256 of a file, in hexadecimal."""
-    digest = hashlib.sha256()
+def file_digest(path: Path, kind: str = "sha256") -> str:
+    """A hash of a file, in hexadecimal."""
+    digest = hashlib.new(kind, usedforsecurity=False)
     with path.open("rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)

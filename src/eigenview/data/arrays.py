@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from eigenview.data.decode import PixelImage
-from eigenview.data.failures import reason_of
+from eigenview.data.failures import blamed_on
 from eigenview.data.limits import room_for_image
 from eigenview.data.modes import Pixels
 from eigenview.data.places import Place, is_address, open_place, size_of
-from eigenview.data.source import LARGEST_LABEL, NO_LABEL, Labels, SourceInfo, Unannotated
-from eigenview.errors import DataError, EigenviewError, SettingError
+from eigenview.data.source import LARGEST_LABEL, NO_LABEL, Labels, Unannotated
+from eigenview.errors import DataError, SettingError
 from eigenview.names import printable
 
 MAP_ABOVE = 1 << 28  # bytes: a quarter of a gigabyte is read at once, more is mapped
@@ -68,27 +68,17 @@ class ArraySource(Unannotated):
     def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(np.ascontiguousarray(self._images[indices].transpose(0, 3, 1, 2)))
 
-    def describe(self) -> SourceInfo:
-        return SourceInfo(
-            kind=self._kind,
-            place=self._place,
-            count=len(self),
-            classes=self._classes,
-            is_labelled=self._labels is not None,
-        )
-
 
 def checked_labels(labels: npt.ArrayLike | Tensor, count: int, classes: Sequence[str] | None) -> Labels:
     """Labels as (count,) int64, each −1 or the number of a class."""
-    found = np.asarray(labels)
-    if found.shape != (count,):
-        raise DataError(f"every image needs one label: {count:,} images, but labels of shape {found.shape}")
-    if found.dtype.kind not in "iuf":
-        raise DataError(f"labels must be whole numbers; got {found.dtype}")
+    given = np.asarray(labels)
+    if given.shape != (count,):
+        raise DataError(f"every image needs one label: {count:,} images, but labels of shape {given.shape}")
+    is_number = given.dtype.kind in "iuf"
     with np.errstate(invalid="ignore"):  # NaN and Inf become something, and differ from it
-        numbers = found.astype(np.int64)
-    if found.dtype.kind != "i" and not np.array_equal(numbers, found):
-        raise DataError(f"labels must be whole numbers; got {found.dtype}")
+        numbers = given.astype(np.int64) if is_number else np.empty(0, np.int64)
+    if not is_number or (given.dtype.kind != "i" and not np.array_equal(numbers, given)):
+        raise DataError(f"labels must be whole numbers; got {given.dtype}")
     if numbers.size and numbers.max() > LARGEST_LABEL:
         raise DataError(f"labels must be below 2³¹; got {numbers.max()}")
     if numbers.size and numbers.min() < NO_LABEL:
@@ -107,9 +97,9 @@ def read_arrays(place: Place, **names: Sequence[str]) -> dict[str, Array]:
     The first must be there. Files that need unpickling are refused, and so are those that unpack to far more than
     they are.
     """
-    first, size = next(iter(names)), 0
+    first = next(iter(names))
     try:
-        with open_place(place) as file:
+        with open_place(place) as file, blamed_on(place, "is not a readable .npy or .npz file"):
             size = size_of(place)
             if str(place).endswith(".npy") and size > MAP_ABOVE and not is_address(place):
                 return {first: np.load(place, mmap_mode="r", allow_pickle=False)}
@@ -125,14 +115,12 @@ def read_arrays(place: Place, **names: Sequence[str]) -> dict[str, Array]:
                 [key for matching in keys.values() for key in matching], loaded.zip, size, printable(place)
             )
             return {what: loaded[key] for what, matching in keys.items() for key in matching}
-    except EigenviewError:
-        raise
-    except Exception as error:  # a header that lies makes NumPy raise nearly anything, from TokenError to MemoryError
+    except DataError as error:
         if "allow_pickle" in str(error) or "pickled" in str(error):
             raise DataError(
                 f"{printable(place)} holds Python objects, which are never loaded; save plain arrays"
             ) from None
-        raise DataError(f"{printable(place)} is not a readable .npy or .npz file: {reason_of(error)}") from error
+        raise
 
 
 def _require_unpacked(keys: Sequence[str], packed: zipfile.ZipFile, size: int, place: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import math
 import os
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from eigenview.data.arrays import ArraySource
-from eigenview.data.failures import reason_of
+from eigenview.data.failures import blamed_on
 from eigenview.data.limits import most_unpacked
 from eigenview.data.pickles import read_plain_pickle
 from eigenview.data.texts import read_lines
@@ -27,7 +26,7 @@ STL_SHAPE = (3, 96, 96)
 FASHION = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 
 
-def cifar(directory: Path, *, split: str, classes: int) -> ArraySource:
+def cifar(classes: int, directory: Path, *, split: str = "train") -> ArraySource:
     """CIFAR-10 or -100 (fine labels), from the binary version or, read with care, the Python version."""
     require_split(split, ("train", "test"))
     ten = classes == 10
@@ -82,15 +81,11 @@ def stl10_folds(directory: str | Path) -> list[npt.NDArray[np.int64]]:
     path = _inside(Path(directory), "stl10_binary") / "fold_indices.txt"
     if not path.is_file():
         raise missing("stl10", Path(directory), "stl10_binary/fold_indices.txt")
-    try:
+    with blamed_on(path, "must hold whole numbers"):
         return [np.array(line.split(), dtype=np.int64) for line in read_lines(path)]
-    except (ValueError, OverflowError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{printable(path)} must hold whole numbers: {reason_of(error)}") from None
 
 
-def fashion_mnist(directory: Path, *, split: str) -> ArraySource:
+def fashion_mnist(directory: Path, *, split: str = "train") -> ArraySource:
     """Fashion-MNIST from its four IDX files, packed (.gz) or not."""
     require_split(split, ("train", "test"))
     stem = "train" if split == "train" else "t10k"
@@ -106,11 +101,8 @@ def fashion_mnist(directory: Path, *, split: str) -> ArraySource:
 def read_idx(path: Path) -> Bytes:
     """An array of bytes in the IDX layout: two zeros, type 8, the number of axes, their big-endian sizes, the data."""
     most = most_unpacked(path.stat().st_size)
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            data = file.read(most + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{printable(path)} cannot be read: {reason_of(error)}") from error
+    with blamed_on(path), gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        data = file.read(most + 1)
     if len(data) > most:
         raise DataError(f"{printable(path)} unpacks to more than {most / 1e6:,.0f} MB, the limit for its size")
     axes = data[3] if len(data) > 4 else 0

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from torch.utils.data import Dataset
 
 from eigenview.data.assembly import Crash
-from eigenview.data.decode import LazyImage, UnreadableImage
+from eigenview.data.decode import UnreadableImage
 from eigenview.data.failures import Failure
 from eigenview.data.source import Item, Share, Source, SourceInfo, StreamSource
 from eigenview.data.spec import open_source
@@ -50,31 +50,28 @@ class CheckReport:
     unreadable: tuple[Failure, ...]
     duplicates: tuple[tuple[str, ...], ...]
     unreadable_folders: tuple[str, ...] = ()
-    total: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "total", self.readable + len(self.unreadable))
+    @property
+    def total(self) -> int:
+        return self.readable + len(self.unreadable)
 
-    def lines(self) -> list[str]:
-        found = [
+    def __str__(self) -> str:
+        lines = [
             f"{self.info.kind} {self.info.place}",
             f"images      {self.total:,}, of which {self.readable:,} readable",
         ]
         if self.sizes:
-            found.append(f"sizes       {_sizes(self.sizes)}")
-            found.append(f"stored as   {_most_common(self.modes)}")
-        found.append(f"labels      {_labels(self.labels, self.readable)}")
+            lines.append(f"sizes       {_sizes(self.sizes)}")
+            lines.append(f"stored as   {_most_common(self.modes)}")
+        lines.append(f"labels      {_labels(self.labels, self.readable)}")
         if self.info.labels_hint:
-            found.append(f"            {self.info.labels_hint}")
-        found.append(f"captions    {_captions(self.captions)}")
-        found.append(f"unreadable  {_unreadable(self.unreadable)}")
+            lines.append(f"            {self.info.labels_hint}")
+        lines.append(f"captions    {_captions(self.captions)}")
+        lines.append(f"unreadable  {_unreadable(self.unreadable)}")
         if self.unreadable_folders:
-            found.append(f"no entry    {len(self.unreadable_folders):,} folders: {_few(self.unreadable_folders)}")
-        found.append(f"duplicates  {_duplicates(self.duplicates)}")
-        return found
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
+            lines.append(f"no entry    {len(self.unreadable_folders):,} folders: {_few(self.unreadable_folders)}")
+        lines.append(f"duplicates  {_duplicates(self.duplicates)}")
+        return "\n".join(lines)
 
 
 def check(
@@ -87,20 +84,20 @@ def check(
     failures: list[Failure] = []
     with progress_bar("checking", total=info.count, shown=shows_progress) as advance:
         for chunk in _examined(opened, worker_count(workers)):
-            facts.extend(one for one in chunk if isinstance(one, Facts))
-            failures.extend(one for one in chunk if isinstance(one, Failure))
+            facts.extend(finding for finding in chunk if isinstance(finding, Facts))
+            failures.extend(finding for finding in chunk if isinstance(finding, Failure))
             advance(len(chunk))
     same: dict[bytes, list[str]] = {}
-    for one in facts:
-        same.setdefault(one.digest, []).append(one.name)
+    for item in facts:
+        same.setdefault(item.digest, []).append(item.name)
     names = info.classes
     return CheckReport(
         info=info,
         readable=len(facts),
-        sizes=Counter(one.size for one in facts),
-        modes=Counter(one.mode for one in facts),
-        labels=Counter(names[one.label] if names else str(one.label) for one in facts if one.label is not None),
-        captions=Counter(one.captions for one in facts),
+        sizes=Counter(item.size for item in facts),
+        modes=Counter(item.mode for item in facts),
+        labels=Counter(names[item.label] if names else str(item.label) for item in facts if item.label is not None),
+        captions=Counter(item.captions for item in facts),
         unreadable=tuple(failures),
         duplicates=tuple(tuple(group) for group in same.values() if len(group) > 1),
         unreadable_folders=tuple(getattr(opened, "unreadable_folders", ())),
@@ -116,7 +113,7 @@ def _examined(source: Source | StreamSource, workers: int) -> Iterator[Findings]
         if workers and len(chunks) > 1:
             return results(start_workers(_Examiner(source), workers, requests=chunks, persistent=False))
         return (_Examiner(source).examine(chunk) for chunk in chunks)
-    return ([_examined_item(item)] for item in source.items(Share(0, 0), shuffle=False))
+    return ([_finding(item)] for item in source.items(Share(0, 0), shuffle=False))
 
 
 class _Examiner(Dataset[Findings | Crash]):
@@ -133,28 +130,24 @@ class _Examiner(Dataset[Findings | Crash]):
 
     def examine(self, chunk: int) -> Findings:
         last = min((chunk + 1) * CHUNK, len(self.source))
-        return [self._examined(index) for index in range(chunk * CHUNK, last)]
+        return [_finding(self._item(index)) for index in range(chunk * CHUNK, last)]
 
-    def _examined(self, index: int) -> Facts | Failure:
+    def _item(self, index: int) -> Item | Exception:
         try:
-            image = self.source.image(index)
-            return _facts(image, self.source.label(index), len(self.source.captions(index)))
+            return Item(index, self.source.image(index), self.source.label(index), self.source.captions(index))
         except UnreadableImage as error:
-            return Failure(error.name, error.reason)
+            return error
 
 
-def _examined_item(item: Item | Exception) -> Facts | Failure:
+def _finding(item: Item | Exception) -> Facts | Failure:
     try:
         if isinstance(item, Exception):
             raise item
-        return _facts(item.image, item.label, len(item.captions))
+        image = item.image
+        image.pixels()  # the only way to know that it can be decoded
+        return Facts(image.name, image.size, image.mode, image.digest(), item.label, len(item.captions))
     except UnreadableImage as error:
         return Failure(error.name, error.reason)
-
-
-def _facts(image: LazyImage, label: int | None, captions: int) -> Facts:
-    image.pixels()  # the only way to know that it can be decoded
-    return Facts(image.name, image.size, image.mode, image.digest(), label, captions)
 
 
 def _sizes(sizes: Counter[tuple[int, int]]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from eigenview.errors import DataError, EigenviewError
 from eigenview.files import append_line
 from eigenview.names import printable
 
@@ -25,6 +27,19 @@ def shown(value: object) -> str:
     """A value from a file as a message may quote it: escaped, and cut where it is endless."""
     text = ascii(value[:LONGEST_REASON] if isinstance(value, (str, bytes)) else value)
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}…"
+
+
+@contextmanager
+def blamed_on(place: str | Path, trouble: str = "cannot be read") -> Iterator[None]:
+    """Whatever a damaged file makes a library raise, which is nearly anything, as one line that names the file."""
+    try:
+        yield
+    except EigenviewError:
+        raise
+    except UnicodeDecodeError as error:
+        raise DataError(f"{printable(place)} is not UTF-8 text: {error.reason} at byte {error.start}") from error
+    except Exception as error:
+        raise DataError(f"{printable(place)} {trouble}: {reason_of(error)}") from error
 
 
 @dataclass(frozen=True)

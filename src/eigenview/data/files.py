@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eigenview.data.decode import EncodedImage, read_image_file
 from eigenview.data.places import Place, inside, is_address
-from eigenview.data.source import Labels, SourceInfo, Unannotated
+from eigenview.data.source import Labels, Unannotated
 from eigenview.data.texts import Texts
 from eigenview.names import printable
 
@@ -35,6 +35,7 @@ class FilesSource(Unannotated):
         self._names = Texts(names)
         self._labels, self._classes, self._captions = labels, classes, captions
         self._kind, self._place, self._channels = kind, place, channels
+        self._is_captioned = captions is not None and any(captions)
 
     def __len__(self) -> int:
         return len(self._names)
@@ -57,13 +58,3 @@ class FilesSource(Unannotated):
 
     def captions(self, index: int) -> tuple[str, ...]:
         return () if self._captions is None else self._captions[index]
-
-    def describe(self) -> SourceInfo:
-        return SourceInfo(
-            kind=self._kind,
-            place=self._place,
-            count=len(self),
-            classes=self._classes,
-            is_labelled=self._labels is not None,
-            is_captioned=self._captions is not None and any(self._captions),
-        )

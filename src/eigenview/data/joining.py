@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eigenview.data.decode import LazyImage
 from eigenview.data.failures import known_failures
-from eigenview.data.source import NO_LABEL, BatchSource, Depth, Labels, Source, SourceInfo, Unannotated
+from eigenview.data.source import NO_LABEL, BatchSource, Labels, Renumbered, Source, SourceInfo
 from eigenview.errors import DataError
 
 
-class JoinedSource(Unannotated):
+class JoinedSource(Renumbered):
     """The items of the first source, then those of the second, and so on. Items of a source without labels have none.
 
     Sources with class names must agree on them.
@@ -40,40 +39,18 @@ class JoinedSource(Unannotated):
     def __len__(self) -> int:
         return int(self._starts[-1])
 
-    def image(self, index: int) -> LazyImage:
-        source, row = self._place(index)
-        return source.image(row)
-
-    def name(self, index: int) -> str:
-        source, row = self._place(index)
-        return source.name(row)
-
-    def path(self, index: int) -> Path | None:
-        source, row = self._place(index)
-        return source.path(row)
-
-    def captions(self, index: int) -> tuple[str, ...]:
-        source, row = self._place(index)
-        return source.captions(row)
-
-    def depth(self, index: int) -> Depth | None:
-        source, row = self._place(index)
-        return source.depth(row)
-
     def describe(self) -> SourceInfo:
-        parts = [source.describe() for source in self._sources]
-        return SourceInfo(
+        infos = [source.describe() for source in self._sources]
+        return replace(
+            super().describe(),
             kind="joined",
-            place=" + ".join(f"{part.kind} {part.place}" for part in parts),
-            count=len(self),
-            classes=self._classes,
-            is_labelled=self._labels is not None,
-            is_captioned=any(part.is_captioned for part in parts),
-            has_depth=all(part.has_depth for part in parts),
-            unreadable=sum(part.unreadable for part in parts),
+            place=" + ".join(f"{info.kind} {info.place}" for info in infos),
+            is_captioned=any(info.is_captioned for info in infos),
+            has_depth=all(info.has_depth for info in infos),
+            unreadable=sum(info.unreadable for info in infos),
         )
 
-    def _place(self, index: int) -> tuple[Source, int]:
+    def origin(self, index: int) -> tuple[Source, int]:
         if not 0 <= index < len(self):
             raise IndexError(f"index {index} among {len(self)} items")
         number = int(np.searchsorted(self._starts, index, side="right")) - 1

@@ -6,7 +6,6 @@ pictures share by chance only, and the chance is known; then of brightness, colo
 
 from __future__ import annotations
 
-import hashlib
 import math
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -16,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from eigenview.data.decode import LazyImage
+from eigenview.data.decode import LazyImage, PixelImage
 
 Floats = npt.NDArray[np.float32]
 Verdict = Literal["identical", "same", "different", "unclear"]
@@ -76,7 +75,7 @@ def thumbnail_of(image: LazyImage) -> Thumbnail:
     width, height = image.size
     reduce = max((factor for factor in (1, 2, 4, 8) if min(width, height) // factor >= FINEST), default=1)
     pixels = image.pixels(reduce)
-    digest = _pixel_digest(pixels) if reduce == 1 else image.digest()
+    digest = PixelImage(pixels, name=image.name).digest() if reduce == 1 else image.digest()
     channels = [_averaged(pixels[:, :, channel], _side(width, height, COARSE)) for channel in range(pixels.shape[2])]
     colours = np.stack(channels * (3 // len(channels)), axis=2)
     grey = pixels.astype(np.float32) @ LUMINANCE if pixels.shape[2] == 3 else pixels[:, :, 0]
@@ -198,8 +197,3 @@ def _cells(values: Floats) -> Floats:
     parts = len(values) // CELL
     cells: Floats = values.reshape(parts, CELL, parts, CELL).transpose(0, 2, 1, 3).reshape(parts * parts, CELL * CELL)
     return cells
-
-
-def _pixel_digest(pixels: npt.NDArray[np.uint8]) -> bytes:
-    content = np.ascontiguousarray(pixels).tobytes() + repr(pixels.shape).encode()
-    return hashlib.blake2b(content, digest_size=16).digest()

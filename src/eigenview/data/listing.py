@@ -10,7 +10,7 @@ from io import TextIOWrapper
 from typing import TextIO
 
 from eigenview.data.columns import COMMON_NAMES, as_captions, find_column, need_column, numbered_labels
-from eigenview.data.failures import reason_of, shown
+from eigenview.data.failures import blamed_on, reason_of, shown
 from eigenview.data.files import FilesSource
 from eigenview.data.places import Place, folder_of, open_place
 from eigenview.data.source import Labels
@@ -68,13 +68,8 @@ Roles = tuple[str, list[str], str | None]
 
 def _rows(place: Place) -> Iterator[tuple[int, Row]]:
     """Line numbers and rows; every problem with the file as one line."""
-    try:
-        with TextIOWrapper(open_place(place), encoding="utf-8-sig", newline="") as file:
-            yield from _table_rows(file, place) if _suffix(place) in ("csv", "tsv") else _object_rows(file, place)
-    except UnicodeDecodeError as error:
-        raise DataError(f"{printable(place)} is not UTF-8 text: {error.reason} at byte {error.start}") from error
-    except OSError as error:
-        raise DataError(f"{printable(place)} cannot be read: {reason_of(error)}") from error
+    with blamed_on(place), TextIOWrapper(open_place(place), encoding="utf-8-sig", newline="") as file:
+        yield from _table_rows(file, place) if _suffix(place) in ("csv", "tsv") else _object_rows(file, place)
 
 
 def _suffix(place: Place) -> str:
@@ -83,13 +78,11 @@ def _suffix(place: Place) -> str:
 
 def _table_rows(file: TextIO, place: Place) -> Iterator[tuple[int, Row]]:
     reader = csv.DictReader(file, delimiter="\t" if _suffix(place) == "tsv" else ",", strict=True)
-    try:
+    with blamed_on(place, "is not a readable CSV file"):
         for row in reader:
             if None in row:
                 raise DataError(f"{printable(place)}, line {reader.line_num}: more fields than the header names")
             yield reader.line_num, row
-    except csv.Error as error:
-        raise DataError(f"{printable(place)} is not a readable CSV file: {reason_of(error)}") from error
 
 
 def _object_rows(file: TextIO, place: Place) -> Iterator[tuple[int, Row]]:

@@ -111,9 +111,7 @@ def decoded(
     return DecodedSource(source, indices, images[:filled], is_resized=size is not None, unreadable=failures)
 
 
-def kept_if_small(
-    source: Source, *, workers: int | str = "auto", log: str | Path | None = None, shows_progress: bool = True
-) -> Source:
+def kept_if_small(source: Source, *, workers: int | str = "auto", log: str | Path | None = None) -> Source:
     """The source with its images decoded once and for all, if all are small and of one size; otherwise itself.
 
     Sizes are met as the images are decoded, so it costs one pass where it pays, and where a second size appears none
@@ -125,7 +123,7 @@ def kept_if_small(
     if max(width, height) > SMALL_SIDE or 3 * width * height * len(source) > IN_MEMORY:
         return source
     try:
-        return decoded(source, workers=workers, log=log, shows_progress=shows_progress)
+        return decoded(source, workers=workers, log=log)
     except MixedSizesError:
         return source
 

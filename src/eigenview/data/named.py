@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -44,32 +45,11 @@ def digits(*, split: str = "all") -> ArraySource:
     return ArraySource(images[chosen], labels=labels, classes=names, place="scikit-learn", kind=f"digits {split}")
 
 
-def shapes(*, count: int = 10_000, size: int = 32, seed: int = 0) -> ShapesSource:
-    """Shapes drawn on the fly; another ``seed`` is another set."""
-    return ShapesSource(count, size=size, seed=seed)
-
-
-def cifar10(directory: Path, *, split: str = "train") -> ArraySource:
-    return cifar(directory, split=split, classes=10)
-
-
-def cifar100(directory: Path, *, split: str = "train") -> ArraySource:
-    return cifar(directory, split=split, classes=100)
-
-
 def stl10_split(directory: Path, *, split: str = "train") -> Source:
     """One of STL-10's splits, or "train+unlabelled", what most papers train on."""
     if split == "train+unlabelled":
         return joined([stl10(directory, split="train"), stl10(directory, split="unlabelled")])
     return stl10(directory, split=split)
-
-
-def fashion_mnist_split(directory: Path, *, split: str = "train") -> ArraySource:
-    return fashion_mnist(directory, split=split)
-
-
-def nyu_depth_v2(directory: Path, *, split: str = "all") -> NyuDepthSource:
-    return NyuDepthSource(directory, split=split)
 
 
 def tiny_imagenet(directory: Path, *, split: str = "train") -> FilesSource:
@@ -114,13 +94,13 @@ def imagenet(directory: Path, *, split: str = "train") -> FolderSource:
     return FolderSource(directory / split, labelled=True, kind=f"imagenet {split}")
 
 
-DRAWN: dict[str, Callable[..., Source]] = {"digits": digits, "shapes": shapes}  # need no files
+DRAWN: dict[str, Callable[..., Source]] = {"digits": digits, "shapes": ShapesSource}  # need no files
 STORED: dict[str, Callable[..., Source]] = {
-    "cifar10": cifar10,
-    "cifar100": cifar100,
+    "cifar10": partial(cifar, 10),
+    "cifar100": partial(cifar, 100),
     "stl10": stl10_split,
     "tiny-imagenet": tiny_imagenet,
-    "fashion-mnist": fashion_mnist_split,
+    "fashion-mnist": fashion_mnist,
     "imagenet": imagenet,
-    "nyu-depth-v2": nyu_depth_v2,
+    "nyu-depth-v2": NyuDepthSource,
 }

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from eigenview.data.binary import missing, require_split
 from eigenview.data.decode import PixelImage, UnreadableImage
-from eigenview.data.failures import reason_of
+from eigenview.data.failures import blamed_on, reason_of
 from eigenview.data.limits import room_for_image
-from eigenview.data.source import Depth, SourceInfo, Unannotated
+from eigenview.data.source import Depth, Unannotated
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
 from eigenview.names import printable
@@ -33,7 +33,7 @@ class NyuDepthSource(Unannotated):
         self._path = Path(directory) / NYU_FILE if Path(directory).is_dir() else Path(directory)
         if not self._path.is_file():
             raise missing("nyu-depth-v2", Path(directory), NYU_FILE)
-        self._split = split
+        self._kind, self._place, self._has_depth = f"nyu-depth-v2 {split}", printable(self._path), True
         self._opened: tuple[int, Any] | None = None
         count = self._count()
         self._numbers = (
@@ -53,10 +53,6 @@ class NyuDepthSource(Unannotated):
         metres: Depth = np.ascontiguousarray(self._stored("depths", index).T, dtype=np.float32)
         return metres
 
-    def describe(self) -> SourceInfo:
-        kind = f"nyu-depth-v2 {self._split}"
-        return SourceInfo(kind=kind, place=printable(self._path), count=len(self), has_depth=True)
-
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_opened": None}
 
@@ -69,18 +65,12 @@ class NyuDepthSource(Unannotated):
 
     def _count(self) -> int:
         """The number of pairs; the file must hold (n, 3, width, height) bytes and (n, width, height) numbers."""
-        try:
+        with blamed_on(self._path, "is not a readable MATLAB v7.3 file"):
             images, depths = self._file()["images"], self._file()["depths"]
             fits = images.ndim == 4 and images.shape[1] == 3 and (len(images), *images.shape[2:]) == depths.shape
             fits = fits and images.dtype == np.uint8 and depths.dtype.kind == "f" and 0 not in images.shape
             pieces = [int(np.prod(stored.chunks or stored.shape[1:], dtype=np.float64)) for stored in (images, depths)]
             need = 2 * max(pieces[0], 3 * int(np.prod(images.shape[2:], dtype=np.float64)), 8 * pieces[1])
-        except DataError:
-            raise
-        except Exception as error:  # a damaged file makes HDF5 raise nearly anything
-            raise DataError(
-                f"{printable(self._path)} is not a readable MATLAB v7.3 file: {reason_of(error)}"
-            ) from error
         if not fits or need > room_for_image(self._path.stat().st_size):
             raise DataError(f"{printable(self._path)} does not hold images (n, 3, w, h) and depths (n, w, h)")
         return len(images)
@@ -99,13 +89,11 @@ def _split_numbers(path: Path, split: str, count: int) -> npt.NDArray[np.int64]:
     if not path.is_file():
         raise missing("nyu-depth-v2", path.parent, f"splits.mat for split={split!r}")
     name = f"{split}Ndxs"
-    try:
+    with blamed_on(path, f"does not say which images are for {split}"):
         sizes = {stored: int(np.prod(shape, dtype=np.float64)) for stored, shape, _ in whosmat(path)}
         if sizes.get(name, 0) > MOST_NUMBERS:
-            raise DataError(f"{name} has {sizes[name]:,} numbers")
+            raise ValueError(f"{name} has {sizes[name]:,} numbers")
         numbers = np.asarray(loadmat(path, variable_names=[name])[name]).ravel().astype(np.int64) - 1
-    except Exception as error:
-        raise DataError(f"{printable(path)} does not say which images are for {split}: {reason_of(error)}") from error
     if numbers.size == 0 or numbers.min() < 0 or numbers.max() >= count:
         raise DataError(f"{printable(path)} does not fit a file of {count} images")
     return numbers

@@ -11,39 +11,28 @@ from eigenview.data.spec import AnySource, open_source
 from eigenview.errors import DataError, SettingError
 from eigenview.names import printable
 
+Spec = str | Path | AnySource
+
 
 @overload
 def open_images(
-    spec: str | Path | AnySource,
+    spec: Spec,
     *,
     needs_index: Literal[True],
     workers: int | str = "auto",
-    log: str | Path | None = None,
-    shows_progress: bool = True,
+    log: Path | None = None,
     network: bool = True,
 ) -> Source: ...
 
 
 @overload
 def open_images(
-    spec: str | Path | AnySource,
-    *,
-    needs_index: bool = False,
-    workers: int | str = "auto",
-    log: str | Path | None = None,
-    shows_progress: bool = True,
-    network: bool = True,
+    spec: Spec, *, needs_index: bool = False, workers: int | str = "auto", log: Path | None = None, network: bool = True
 ) -> AnySource: ...
 
 
 def open_images(
-    spec: str | Path | AnySource,
-    *,
-    needs_index: bool = False,
-    workers: int | str = "auto",
-    log: str | Path | None = None,
-    shows_progress: bool = True,
-    network: bool = True,
+    spec: Spec, *, needs_index: bool = False, workers: int | str = "auto", log: Path | None = None, network: bool = True
 ) -> AnySource:
     """The source that ``spec`` describes, or is, ready to be read again and again.
 
@@ -58,4 +47,4 @@ def open_images(
         return source
     if len(source) == 0:
         raise DataError(f"no images in {place}")
-    return kept_if_small(source, workers=workers, log=log, shows_progress=shows_progress)
+    return kept_if_small(source, workers=workers, log=log)

@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eigenview.data.failures import reason_of
-from eigenview.errors import DataError
-from eigenview.names import printable
+from eigenview.data.failures import blamed_on
 
 NUMBERS = re.compile(r"[uif][1248]")  # dtype codes that can hold neither objects nor structures
 
@@ -111,10 +109,6 @@ def read_plain_pickle(path: Path) -> dict[bytes, Any]:
 
     The published Python version of CIFAR was pickled by Python 2: its strings come as bytes.
     """
-    try:
+    with blamed_on(path, "is not a plain pickle of arrays, and is not read"):
         stored = _PlainUnpickler(path.read_bytes()).load()
         return {key.encode() if isinstance(key, str) else key: _plain(value) for key, value in stored.items()}
-    except Exception as error:  # a damaged pickle raises nearly anything
-        raise DataError(
-            f"{printable(path)} is not a plain pickle of arrays: {reason_of(error)}; it is not read"
-        ) from error

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from eigenview.data.archive import escapes
-from eigenview.data.failures import reason_of
-from eigenview.errors import DataError, EigenviewError, SettingError
+from eigenview.data.failures import blamed_on, reason_of
+from eigenview.errors import DataError, SettingError
 from eigenview.extras import extra_module
 from eigenview.names import printable
 
@@ -116,22 +116,16 @@ def _system(address: str) -> tuple[Any, str]:
         driver = DRIVERS.get(protocol, protocol)
         needed = f"reading {protocol}:// addresses needs {driver}, which is not installed"
         raise SettingError(f"{needed}: pip install {driver}") from None
-    except ValueError as error:
-        known = ", ".join(f"{name}://" for name in ("s3", "gs", "hf", "https"))
-        what = f"{printable(address)} cannot be read: {reason_of(error)}"
-        raise DataError(f"{what}; known are {known} and what else fsspec knows") from None
     except Exception as error:
-        raise DataError(f"{printable(address)} cannot be read: {reason_of(error)}") from error
+        why = f"{reason_of(error)}; known are s3://, gs://, hf://, https:// and what else fsspec knows"
+        raise DataError(f"{printable(address)} cannot be read: {why}") from error
     return system, str(path)
 
 
 @contextmanager
 def _explained(place: Place) -> Iterator[None]:
-    try:
-        yield
-    except EigenviewError:
-        raise
-    except FileNotFoundError:
-        raise DataError(f"no such file: {printable(place)}; is the address right?") from None
-    except Exception as error:  # each protocol's library has its own
-        raise DataError(f"{printable(place)} cannot be read: {reason_of(error)}") from error
+    with blamed_on(place):  # each protocol's library has its own errors
+        try:
+            yield
+        except FileNotFoundError:
+            raise DataError(f"no such file: {printable(place)}; is the address right?") from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import http.client
 import os
 import urllib.error
@@ -13,8 +12,9 @@ from typing import IO
 from urllib.parse import urlsplit
 
 from eigenview.data.archive import unpack
+from eigenview.data.failures import blamed_on
 from eigenview.errors import DataError, SettingError
-from eigenview.names import printable
+from eigenview.files import file_digest
 from eigenview.progress import progress_bar
 
 ATTEMPTS = 5  # connections, each going on where the last one broke
@@ -158,11 +158,5 @@ def _parsed(checksum: str) -> tuple[str, str]:
 
 def _has_checksum(path: Path, checksum: str) -> bool:
     kind, digits = _parsed(checksum)
-    found = hashlib.new(kind, usedforsecurity=False)
-    try:
-        with path.open("rb") as file:
-            while piece := file.read(PIECE):
-                found.update(piece)
-    except OSError as error:
-        raise DataError(f"{printable(path)} cannot be read: {error}") from error
-    return found.hexdigest() == digits
+    with blamed_on(path):
+        return file_digest(path, kind) == digits

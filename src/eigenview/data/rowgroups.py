@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from eigenview.data.failures import reason_of
+from eigenview.data.failures import blamed_on
 from eigenview.data.footers import BYTE_ARRAY, DELTA_BYTE_ARRAY, FIXED_LENGTH, SIMPLE, Group, Leaf, read_groups
 from eigenview.data.limits import ROOM, most_rows, most_unpacked, room_for_image
 from eigenview.data.places import Place, name_of, open_place, size_of
-from eigenview.errors import DataError, EigenviewError
+from eigenview.errors import DataError
 from eigenview.extras import extra_module
 from eigenview.names import printable
 
@@ -107,7 +107,7 @@ def column_values(place: Place, column: str) -> list[object]:
 
 def read_schema(place: Place) -> Any:
     """The names and types of the columns, as pyarrow has them."""
-    with _opened(place) as file, _reading(place, "is not a readable Parquet file"):
+    with _opened(place) as file, blamed_on(place, "is not a readable Parquet file"):
         schema = file.schema_arrow
         _ = schema.names, schema.metadata, str(schema)  # read on demand, and may be no text
         return schema
@@ -118,26 +118,15 @@ def _opened(place: Place, *, as_dictionaries: Sequence[str] = ()) -> Iterator[An
     """The file, opened by pyarrow."""
     parquet = extra_module("pyarrow.parquet", extra="tables", purpose="reading Parquet tables")
     with open_place(place) as stream:
-        with _reading(place, "is not a readable Parquet file"):
+        with blamed_on(place, "is not a readable Parquet file"):
             file = parquet.ParquetFile(stream, read_dictionary=list(as_dictionaries))
         yield file
-
-
-@contextmanager
-def _reading(place: Place, trouble: str) -> Iterator[None]:
-    """Whatever a damaged file makes pyarrow raise, which is nearly anything, as one line."""
-    try:
-        yield
-    except EigenviewError:
-        raise
-    except Exception as error:
-        raise DataError(f"{printable(place)} {trouble}: {reason_of(error)}") from error
 
 
 def _checked(place: Place, columns: Sequence[str]) -> list[Group]:
     """The row groups, of each only what is stored of the columns. Rows and bytes must fit the size of the file."""
     size = size_of(place)
-    with _reading(place, "cannot be read"), open_place(place) as stream:
+    with blamed_on(place), open_place(place) as stream:
         groups = [Group(group.rows, _leaves(group, columns)) for group in read_groups(stream, size)]
     rows = sum(group.rows for group in groups)
     values = max((leaf.values for group in groups for leaf in group.leaves), default=0)
@@ -164,7 +153,7 @@ def _leaves(group: Group, columns: Sequence[str]) -> tuple[Leaf, ...]:
 
 def _read_group(place: Place, number: int, group: Group, columns: Sequence[str]) -> Any:
     """The columns of a row group as a table."""
-    with _reading(place, "cannot be read"):
+    with blamed_on(place):
         if any(DELTA_BYTE_ARRAY in leaf.encodings for leaf in group.leaves):
             table = _read_slowly(place, number, group)
         else:

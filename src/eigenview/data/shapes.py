@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from eigenview.data.decode import PixelImage
-from eigenview.data.source import Labels, SourceInfo, Unannotated
+from eigenview.data.source import Labels, Unannotated
 from eigenview.errors import SettingError
 
 SHAPES = ("disc", "ring", "square", "bar", "triangle", "cross", "star", "crescent")
@@ -24,18 +24,17 @@ Plane = npt.NDArray[np.float32]  # (n, height, width), or (n, 1, 1) for a number
 class ShapesSource(Unannotated):
     """``count`` square RGB images of ``size`` pixels; image i shows shape i mod 8, so classes are balanced."""
 
+    _kind, _classes = "shapes", SHAPES
+
     def __init__(self, count: int = 10_000, *, size: int = 32, seed: int = 0) -> None:
         if count < 1 or size < 8 or seed < 0:
             raise SettingError(f"shapes need count >= 1, size >= 8 and seed >= 0; got {count}, {size}, {seed}")
         self._count, self._size, self._seed = count, size, seed
+        self._place = f"seed {seed}, {size} x {size}"
 
     @property
     def labels(self) -> Labels:
         return np.arange(self._count, dtype=np.int64) % len(SHAPES)
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return SHAPES
 
     def __len__(self) -> int:
         return self._count
@@ -52,10 +51,6 @@ class ShapesSource(Unannotated):
 
     def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(draw_shapes(indices, self._size, self._seed))
-
-    def describe(self) -> SourceInfo:
-        place = f"seed {self._seed}, {self._size} x {self._size}"
-        return SourceInfo(kind="shapes", place=place, count=self._count, classes=SHAPES, is_labelled=True)
 
 
 def draw_shapes(indices: npt.NDArray[np.int64], size: int, seed: int) -> npt.NDArray[np.uint8]:

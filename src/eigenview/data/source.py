@@ -58,7 +58,7 @@ class SourceInfo:
 class Source(Protocol):
     """Items 0 … len−1, in an order that never changes. ``label`` and ``depth`` are None where there is none.
 
-    A source of one's own inherits :class:`Unannotated` and needs ``__len__``, ``image`` and ``describe``.
+    A source of one's own inherits :class:`Unannotated` and needs ``__len__`` and ``image``.
     """
 
     @property
@@ -138,6 +138,8 @@ class Unannotated:
 
     _labels: Labels | None = None
     _classes: tuple[str, ...] | None = None
+    _kind, _place = "images", "of your own"
+    _is_captioned = _has_depth = False
 
     @property
     def labels(self) -> Labels | None:
@@ -146,6 +148,9 @@ class Unannotated:
     @property
     def classes(self) -> tuple[str, ...] | None:
         return self._classes
+
+    def __len__(self) -> int:
+        raise NotImplementedError(f"{type(self).__name__} must say how many images it has")
 
     def image(self, index: int) -> LazyImage:
         raise NotImplementedError(f"{type(self).__name__} must say what image {index} is")
@@ -171,8 +176,47 @@ class Unannotated:
     def depth(self, index: int) -> Depth | None:
         return None
 
+    def describe(self) -> SourceInfo:
+        return SourceInfo(
+            kind=self._kind,
+            place=self._place,
+            count=len(self),
+            classes=self.classes,
+            is_labelled=self.labels is not None,
+            is_captioned=self._is_captioned,
+            has_depth=self._has_depth,
+        )
 
-class Subset(Unannotated):
+
+class Renumbered(Unannotated):
+    """Items of other sources under numbers of its own: each is what it was there."""
+
+    def origin(self, index: int) -> tuple[Source, int]:
+        """The source of an item, and its number there."""
+        raise NotImplementedError
+
+    def image(self, index: int) -> LazyImage:
+        source, row = self.origin(index)
+        return source.image(row)
+
+    def name(self, index: int) -> str:
+        source, row = self.origin(index)
+        return source.name(row)
+
+    def path(self, index: int) -> Path | None:
+        source, row = self.origin(index)
+        return source.path(row)
+
+    def captions(self, index: int) -> tuple[str, ...]:
+        source, row = self.origin(index)
+        return source.captions(row)
+
+    def depth(self, index: int) -> Depth | None:
+        source, row = self.origin(index)
+        return source.depth(row)
+
+
+class Subset(Renumbered):
     """Some items of a source, renumbered from 0: a fold, a split, the readable ones."""
 
     def __init__(self, source: Source, indices: npt.ArrayLike) -> None:
@@ -182,31 +226,14 @@ class Subset(Unannotated):
             ends = f"{self.indices.min()} … {self.indices.max()}"
             raise DataError(f"indices of a part must lie in 0 … {len(source) - 1}; got {ends}")
 
-    @property
-    def labels(self) -> Labels | None:
-        return None if self._source.labels is None else self._source.labels[self.indices]
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        return self._source.classes
+        self._labels = None if source.labels is None else source.labels[self.indices]
+        self._classes = source.classes
 
     def __len__(self) -> int:
         return len(self.indices)
 
-    def image(self, index: int) -> LazyImage:
-        return self._source.image(int(self.indices[index]))
-
-    def name(self, index: int) -> str:
-        return self._source.name(int(self.indices[index]))
-
-    def path(self, index: int) -> Path | None:
-        return self._source.path(int(self.indices[index]))
-
-    def captions(self, index: int) -> tuple[str, ...]:
-        return self._source.captions(int(self.indices[index]))
-
-    def depth(self, index: int) -> Depth | None:
-        return self._source.depth(int(self.indices[index]))
+    def origin(self, index: int) -> tuple[Source, int]:
+        return self._source, int(self.indices[index])
 
     def describe(self) -> SourceInfo:
         whole = self._source.describe()

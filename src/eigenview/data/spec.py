@@ -98,7 +98,7 @@ def _own_source(name: str, options: Mapping[str, Option]) -> AnySource:
     make = own_code(name, kind="source")
     if not callable(make):
         raise SettingError(f"source {name} must be a class or a function that makes a source; it is {make!r:.60}")
-    known = {option for option, one in inspect.signature(make).parameters.items() if one.kind is not one.VAR_KEYWORD}
+    known = {name for name, each in inspect.signature(make).parameters.items() if each.kind is not each.VAR_KEYWORD}
     for option in options:
         if option not in known:
             raise SettingError(f"source {name} has no option {option!r}{did_you_mean(option, known)}")
@@ -106,7 +106,7 @@ def _own_source(name: str, options: Mapping[str, Option]) -> AnySource:
     if not isinstance(source, (Source, StreamSource)):
         raise SettingError(
             f"source {name} made a {type(source).__name__}, which is no source: inherit eigenview.data.Unannotated and "
-            "give it __len__, image and describe"
+            "give it __len__ and image"
         )
     return source
 
@@ -162,8 +162,7 @@ def _guessed_address(place: str) -> str:
 
 def _settings(opener: Callable[..., AnySource]) -> Mapping[str, inspect.Parameter]:
     parameters = inspect.signature(opener).parameters
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    return {name: setting for name, setting in parameters.items() if setting.kind is keyword and name != "kind"}
+    return {name: each for name, each in parameters.items() if each.default is not each.empty and name != "kind"}
 
 
 def _known(opener: Callable[..., AnySource], kind: str, options: Mapping[str, Option]) -> dict[str, Option]:

@@ -52,7 +52,6 @@ class Reading:
     source: StreamSource
     prepare: Prepare | None
     seed: int
-    epoch: int
     rows: int
     rank: int
     world: int
@@ -60,7 +59,8 @@ class Reading:
     drop_last: bool
     replaces: bool
     repeats: bool
-    passed_over: int  # batches already drawn before a resume
+    epoch: int = 0
+    passed_over: int = 0  # batches already drawn before a resume
 
 
 class StreamLoader(Positioned):
@@ -88,21 +88,29 @@ class StreamLoader(Positioned):
         log: str | Path | None = None,
         group: Group = None,
     ) -> None:
-        self._rank, self._world = rank(group), world_size(group)
-        if seed < 0 or batch_size < max(1, self._world):
+        world = world_size(group)
+        if seed < 0 or batch_size < max(1, world):
             raise SettingError(
-                f"seed must be at least 0 and batch_size at least one per process ({self._world}); "
-                f"got {seed} and {batch_size}"
+                f"seed is at least 0 and batch_size at least one per process ({world}); got {seed} and {batch_size}"
             )
-        if self._world > 1 and steps_per_epoch is None:
+        if world > 1 and steps_per_epoch is None:
             raise SettingError("several processes need steps_per_epoch: their shares of a stream may differ in length")
         if steps_per_epoch is not None and steps_per_epoch < 1:
             raise SettingError(f"steps_per_epoch must be at least 1; got {steps_per_epoch}")
-        self._replaces = replaces_unreadable(unreadable)
-        self._source, self._prepare = source, prepare
+        self._reading = Reading(
+            source,
+            prepare,
+            seed,
+            rows=len(share_of(np.arange(batch_size), rank(group), world)),
+            rank=rank(group),
+            world=world,
+            shuffle=shuffle,
+            drop_last=drop_last,
+            replaces=replaces_unreadable(unreadable),
+            repeats=steps_per_epoch is not None,
+        )
         self.batch_size, self.seed, self.steps_per_epoch = batch_size, seed, steps_per_epoch
-        self._shuffle, self._drop_last = shuffle, drop_last
-        self.workers = worker_count(workers, processes=self._world)
+        self.workers = worker_count(workers, processes=world)
         super().__init__(log)
         self._drawn = 0
         self._resume_at: tuple[int, int] | None = None
@@ -112,7 +120,7 @@ class StreamLoader(Positioned):
         self._drawn, self._resume_at = 0, None
 
     def state(self) -> StreamState:
-        readers = self._world * max(1, self.workers)
+        readers = self._reading.world * max(1, self.workers)
         return StreamState(self._epoch, self._step, self._drawn, self.seed, self.batch_size, readers)
 
     def restore(self, state: StreamState) -> None:
@@ -147,23 +155,7 @@ class StreamLoader(Positioned):
                     return
 
     def _results(self, passed_over: int) -> Iterator[Batch | Nothing]:
-        rows = len(share_of(np.arange(self.batch_size), self._rank, self._world))
-        reader = _Reader(
-            Reading(
-                source=self._source,
-                prepare=self._prepare,
-                seed=self.seed,
-                epoch=self._epoch,
-                rows=rows,
-                rank=self._rank,
-                world=self._world,
-                shuffle=self._shuffle,
-                drop_last=self._drop_last,
-                replaces=self._replaces,
-                repeats=self.steps_per_epoch is not None,
-                passed_over=passed_over,
-            )
-        )
+        reader = _Reader(replace(self._reading, epoch=self._epoch, passed_over=passed_over))
         return results(start_workers(reader, self.workers, persistent=False))
 
 
@@ -222,14 +214,14 @@ def _assembled(drawn: list[Item | Exception], reading: Reading) -> Batch | Nothi
     filled = [(row, item) for row, item in kept if row is not None and isinstance(item, Item)]
     names = tuple(row.name for row, _ in filled)
     views = tuple(stack_planes(arrays, names) for arrays in zip(*(row.arrays for row, _ in filled), strict=True))
-    batch = Batch(
+    return Batch(
         index=torch.tensor([row.index for row, _ in filled]),
         images=views[0] if reading.prepare is None else views,
         names=names,
         label=label_tensor([item.label for _, item in filled]),
         captions=tuple(item.captions for _, item in filled) if any(item.captions for _, item in filled) else None,
+        unreadable=tuple(failures),
     )
-    return replace(batch, unreadable=tuple(failures))
 
 
 def _row(item: Item | Exception, reading: Reading, failures: list[Failure]) -> Row | None:

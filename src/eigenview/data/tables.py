@@ -15,7 +15,7 @@ from eigenview.data.decode import EncodedImage, UnreadableImage, read_depth, rea
 from eigenview.data.failures import shown
 from eigenview.data.places import Place, folder_of, inside, is_address
 from eigenview.data.rowgroups import RowGroups, as_objects, column_values, read_schema
-from eigenview.data.source import Depth, Labels, SourceInfo, Unannotated
+from eigenview.data.source import Depth, Labels, Unannotated
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
 from eigenview.names import printable
@@ -34,6 +34,8 @@ class TableSource(Unannotated):
     Tables of up to 2 GB are held in memory, encoded. Larger ones are read by row groups, four held at a time: fine
     in order, slow when shuffled: convert those to shards or to a folder.
     """
+
+    _kind = "table"
 
     def __init__(
         self,
@@ -70,6 +72,7 @@ class TableSource(Unannotated):
         if label is not None:
             self._classes, self._labels = _read_labels(files, label, self._place)
         self._depth_scale, self._channels = depth_scale, channels
+        self._is_captioned, self._has_depth = self._captions is not None, self._depth is not None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -100,17 +103,6 @@ class TableSource(Unannotated):
         stored: Depth = read_depth(self._encoded(index, self._depth, name), name=name, room=self._rows.room(index))
         stored /= np.float32(self._depth_scale)
         return stored
-
-    def describe(self) -> SourceInfo:
-        return SourceInfo(
-            kind="table",
-            place=self._place,
-            count=len(self),
-            classes=self._classes,
-            is_labelled=self._labels is not None,
-            is_captioned=self._captions is not None,
-            has_depth=self._depth is not None,
-        )
 
     def _stored(self, index: int, column: str) -> tuple[bytes | None, str | None]:
         """The encoded image and the path that a row holds: one of them, both, or neither."""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenview.data.failures import reason_of
+from eigenview.data.failures import blamed_on
 from eigenview.errors import DataError
 from eigenview.names import printable
 
@@ -39,13 +39,8 @@ class Texts:
 
 def read_lines(path: Path) -> list[str]:
     """The lines of a UTF-8 text file that are not blank; whatever is wrong with it is one line of error."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_TEXT + 1)
+    with blamed_on(path), path.open("rb") as file:
+        data = file.read(LARGEST_TEXT + 1)
         if len(data) > LARGEST_TEXT:
             raise DataError(f"{printable(path)} is too large to be what it should: over {LARGEST_TEXT >> 20} MB")
         return [line for line in data.decode("utf-8").splitlines() if line.strip()]
-    except UnicodeDecodeError as error:
-        raise DataError(f"{printable(path)} is not UTF-8 text: {error.reason} at byte {error.start}") from None
-    except OSError as error:
-        raise DataError(f"{printable(path)} cannot be read: {reason_of(error)}") from None
