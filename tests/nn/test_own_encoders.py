@@ -81,7 +81,8 @@ def test_code_that_this_call_does_not_name_is_never_imported():
 
 
 def test_a_librarys_model_is_no_code_of_ones_own():
-    assert not is_own_encoder("timm:resnet18")
+    for library in ("timm", "torchvision", "hf", "open_clip", "onnx"):
+        assert not is_own_encoder(f"{library}:resnet18")
     assert not is_own_encoder("resnet18")
     assert is_own_encoder("own_encoders:plain")
 

@@ -1,9 +1,8 @@
-"""Encoders from elsewhere: a user's module, timm, torchvision."""
+"""Any module as an encoder."""
 
 from __future__ import annotations
 
 import sys
-from types import ModuleType
 
 import pytest
 import torch
@@ -58,48 +57,31 @@ def test_what_is_no_encoder_is_refused():
         wrap(module()).features(torch.randn(2, 3, 8, 8), ["conv9"])
 
 
-@pytest.mark.parametrize("library", ["timm", "torchvision"])
-def test_a_missing_library_is_named(library, monkeypatch):
-    for name in (library, f"{library}.models"):
-        monkeypatch.setitem(sys.modules, name, None)  # what the import system takes for: not there
-    with pytest.raises(SettingError, match=f"encoder {library}:some needs {library}, which does not import"):
-        build_encoder(f"{library}:some")
+def test_tokens_come_with_channels_before_positions():
+    class Tokens(nn.Module):
+        def forward(self, images):
+            tokens = images.flatten(2).transpose(1, 2)
+            return tokens, images.new_zeros(1)
 
-
-def stand_in(monkeypatch, name: str, **functions: object) -> None:
-    """The library's edge alone: its one function that builds a model."""
-    for part in {name.split(".")[0], name}:
-        monkeypatch.setitem(sys.modules, part, ModuleType(part))
-    for key, function in functions.items():
-        setattr(sys.modules[name], key, function)
-
-
-def test_timm_models_come_without_classifier(monkeypatch):
-    def create_model(name, *, pretrained, num_classes, in_chans):
-        if name == "nothing":
-            raise RuntimeError("Unknown model (nothing)")
-        assert (pretrained, num_classes) == (False, 0)
-        return nn.Sequential(nn.Conv2d(in_chans, 9, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
-
-    stand_in(monkeypatch, "timm", create_model=create_model)
-    encoder = build_encoder("timm:tiny", channels=1, image_size=16)
-    assert encoder(torch.randn(2, 1, 16, 16)).shape == (2, encoder.feature_width) == (2, 9)
-    with pytest.raises(SettingError, match=r"timm cannot build 'nothing': Unknown model"):
-        build_encoder("timm:nothing")
-    with pytest.raises(SettingError, match="takes channels and image_size only"):
-        build_encoder("timm:tiny", width=2)
-
-
-def test_torchvision_models_lose_their_last_layer(monkeypatch):
     class Model(nn.Module):
         def __init__(self):
             super().__init__()
-            self.body, self.fc = nn.Conv2d(3, 5, 3), nn.Linear(5, 1000)
+            self.tokens = Tokens()
 
         def forward(self, images):
-            return self.fc(self.body(images).mean(dim=(2, 3)))
+            return self.tokens(images)[0].mean(dim=1)
 
-    stand_in(monkeypatch, "torchvision.models", get_model=lambda name, weights: Model())
-    assert build_encoder("torchvision:resnet18", image_size=16).feature_width == 5
-    with pytest.raises(SettingError, match="take 3 channels"):
-        build_encoder("torchvision:resnet18", channels=1)
+    images = torch.randn(2, 3, 4, 5)
+    torch.testing.assert_close(wrap(Model()).features(images, ["tokens"])["tokens"], images.flatten(2))
+
+
+@pytest.mark.parametrize("library", ["timm", "torchvision", "transformers", "open_clip"])
+def test_a_missing_library_is_named(library, monkeypatch):
+    for name in (library, f"{library}.models"):
+        monkeypatch.setitem(sys.modules, name, None)  # what the import system takes for: not there
+    prefix = "hf" if library == "transformers" else library
+    with pytest.raises(SettingError, match=f"encoder {prefix}:some needs {library}, which does not import") as caught:
+        build_encoder(f"{prefix}:some")
+    assert "\n" not in str(caught.value)
+    with pytest.raises(SettingError, match="takes channels and image_size only"):
+        build_encoder(f"{prefix}:some", width=2)

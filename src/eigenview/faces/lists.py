@@ -16,7 +16,7 @@ def list_methods() -> list[str]:
 
 
 def list_encoders() -> list[str]:
-    """The encoders of our own; ``timm:NAME``, ``torchvision:NAME`` and ``module:attribute`` are taken too."""
+    """The encoders of our own; ``LIBRARY:NAME`` (timm, torchvision, hf, open_clip), ``module:attribute`` too."""
     return list(ENCODERS)
 
 

@@ -5,15 +5,19 @@ from __future__ import annotations
 from eigenview.nn.alexnet import SmallAlexNet
 from eigenview.nn.batch_norm import SplitBatchNorm, SynchronisedBatchNorm, split_batch_norm, synchronise
 from eigenview.nn.build import ENCODERS, build_encoder, is_own_encoder
+from eigenview.nn.efficientnet import EfficientNetLite0
 from eigenview.nn.encoder import POOLED, Encoder
 from eigenview.nn.heads import HEADS, MLP, Identity, build_head, simsiam_predictor
+from eigenview.nn.inputs import EncoderFacts, InputSpec, LoadedEncoder
 from eigenview.nn.memory import MemoryBank
 from eigenview.nn.momentum import MomentumEncoder
+from eigenview.nn.pretrained import has_pretrained_efficientnet, load_encoder
 from eigenview.nn.prototypes import Prototypes
 from eigenview.nn.queues import CropQueue, Queue
 from eigenview.nn.resnet import ResNet
 from eigenview.nn.shuffle import Shuffle, shuffle_rows, unshuffle_rows
 from eigenview.nn.small import SmallEncoder
+from eigenview.nn.vit import VisionTransformer
 from eigenview.nn.weights import LoadReport, fill_module, load_weights, read_weights
 from eigenview.nn.wrapped import WrappedEncoder, wrap
 
@@ -23,9 +27,13 @@ __all__ = [
     "MLP",
     "POOLED",
     "CropQueue",
+    "EfficientNetLite0",
     "Encoder",
+    "EncoderFacts",
     "Identity",
+    "InputSpec",
     "LoadReport",
+    "LoadedEncoder",
     "MemoryBank",
     "MomentumEncoder",
     "Prototypes",
@@ -36,11 +44,14 @@ __all__ = [
     "SmallEncoder",
     "SplitBatchNorm",
     "SynchronisedBatchNorm",
+    "VisionTransformer",
     "WrappedEncoder",
     "build_encoder",
     "build_head",
     "fill_module",
+    "has_pretrained_efficientnet",
     "is_own_encoder",
+    "load_encoder",
     "load_weights",
     "read_weights",
     "shuffle_rows",

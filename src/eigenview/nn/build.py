@@ -1,18 +1,24 @@
-"""Encoders by name: the one way to get one."""
+"""Encoders by name, with random weights: the one way to get one."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any, Literal
 
 from eigenview.errors import SettingError
 from eigenview.names import Table, is_code
 from eigenview.nn.alexnet import SmallAlexNet
+from eigenview.nn.efficientnet import EfficientNetLite0
 from eigenview.nn.encoder import Encoder
+from eigenview.nn.hugging_face import hf_model
+from eigenview.nn.image_models import timm_model, torchvision_model
+from eigenview.nn.inputs import LoadedEncoder
+from eigenview.nn.onnx_frozen import onnx_model
+from eigenview.nn.open_clip_models import open_clip_model
 from eigenview.nn.resnet import STEMS, Architecture, ResNet, Stem, automatic_stem
 from eigenview.nn.small import SmallEncoder
-from eigenview.nn.wrapped import own_encoder, timm_encoder, torchvision_encoder
+from eigenview.nn.vit import Transformer, VisionTransformer
+from eigenview.nn.wrapped import own_encoder
 
 
 def build_encoder(
@@ -24,14 +30,17 @@ def build_encoder(
     normalization: str = "batch",
     image_size: int | None = None,
     zero_init_residual: bool = False,
+    freezes_patches: bool = False,
+    config: str = "",
 ) -> Encoder:
-    """The encoder called ``name``, with random weights: one of ``ENCODERS``, ``timm:NAME``, ``torchvision:NAME``, or
-    ``module:attribute`` of a user's own.
+    """The encoder called ``name``, with random weights: one of ``ENCODERS``, ``timm:NAME``, ``torchvision:NAME``,
+    ``hf:NAME_OR_FOLDER``, ``open_clip:NAME``, or ``module:attribute`` of a user's own.
 
     ``width`` multiplies the channels; ``normalization`` is ``batch`` or ``group``. ``stem`` and ``zero_init_residual``
     belong to the ResNets; ``auto`` picks the stem by ``image_size``: ``cifar`` up to 48 pixels, ``stl`` up to 112,
-    else, or without a size, ``imagenet``. The size is also what alexnet is built for (64 unless given). Models of
-    others take ``channels`` and ``image_size`` only.
+    else, or without a size, ``imagenet``. The size is also what alexnet is built for (64 unless given), and what the
+    patches of our transformers go by; ``freezes_patches`` is theirs alone. Models of others take ``channels`` and
+    ``image_size`` only; ``config`` is the text of an hf model's config.json, which otherwise comes from its hub.
     """
     if stem != "auto" and stem not in STEMS:
         raise SettingError(f"stem must be auto, {', '.join(STEMS)}; got {stem!r}")
@@ -39,30 +48,45 @@ def build_encoder(
         raise SettingError(f"channels must be 1 or 3; got {channels}")
     if image_size is not None and image_size < 1:
         raise SettingError(f"image_size must be at least 1 pixel; got {image_size}")
-    library, _, model = name.partition(":")
-    is_own, is_of_resnets = is_own_encoder(name), stem != "auto" or zero_init_residual
-    if is_own or (model and library in LIBRARIES):
-        if width != 1 or normalization != "batch" or is_of_resnets:
+    sizes: dict[str, Any] = {"channels": channels, "image_size": image_size}
+    is_of_resnets = stem != "auto" or zero_init_residual
+    is_own, library = is_own_encoder(name), library_of(name)
+    if is_own or library:
+        if width != 1 or normalization != "batch" or is_of_resnets or freezes_patches:
             raise SettingError(f"{name} takes channels and image_size only; leave the other encoder options out")
-        build = partial(own_encoder, name) if is_own else partial(LIBRARIES[library], model)
-        return build(channels=channels, image_size=image_size)
+        if is_own:
+            return own_encoder(name, **sizes)
+        more = {"config": config} if library == "hf" else {}
+        return LIBRARIES[library](name.partition(":")[2], pretrained=False, **sizes, **more).encoder
     kind = ENCODERS.find(name)
+    if is_of_resnets and not isinstance(kind, Architecture):
+        raise SettingError(f"stem and zero_init_residual belong to the ResNets; leave them out for {name}")
+    if isinstance(kind, Transformer):
+        if normalization != "batch":
+            raise SettingError(f"{name} normalises each token by itself (layer norm); leave normalization out")
+        return VisionTransformer(kind, width=width, freezes_patches=freezes_patches, **sizes)
+    if freezes_patches:
+        raise SettingError(f"freezes_patches belongs to the transformers vit-…; leave it out for {name}")
     common: dict[str, Any] = {"width": width, "channels": channels, "normalization": normalization}
     if isinstance(kind, Architecture):
         chosen = automatic_stem(image_size) if stem == "auto" else stem
         return ResNet(kind, stem=chosen, zero_init_residual=zero_init_residual, **common)
-    if is_of_resnets:
-        raise SettingError(f"stem and zero_init_residual belong to the ResNets; leave them out for {name}")
     sized = {"image_size": image_size} if kind is SmallAlexNet and image_size is not None else {}
     return kind(**common, **sized)
 
 
+def library_of(name: str) -> str:
+    """The library of ``LIBRARY:MODEL``; empty where a name is none such."""
+    library, _, model = name.partition(":")
+    return library if model and library in LIBRARIES else ""
+
+
 def is_own_encoder(name: str) -> bool:
     """Whether a name is ``module:attribute`` of a user's own code, not a library's model."""
-    return is_code(name) and name.partition(":")[0] not in LIBRARIES
+    return is_code(name) and not library_of(name)
 
 
-ENCODERS: Table[Architecture | Callable[..., Encoder]] = Table(
+ENCODERS: Table[Architecture | Transformer | Callable[..., Encoder]] = Table(
     "encoder",
     {
         "small": SmallEncoder,
@@ -73,7 +97,16 @@ ENCODERS: Table[Architecture | Callable[..., Encoder]] = Table(
         "resnet101": Architecture((3, 4, 23, 3)),
         "resnext50_32x4d": Architecture((3, 4, 6, 3), groups=32, group_width=4),
         "resnext101_32x8d": Architecture((3, 4, 23, 3), groups=32, group_width=8),
+        "vit-tiny": Transformer(heads=3),
+        "vit-small": Transformer(heads=6),
+        "efficientnet-lite0": EfficientNetLite0,
     },
-    more=", timm:NAME, torchvision:NAME, or module:attribute of your own",
+    more=", timm:NAME, torchvision:NAME, hf:NAME_OR_FOLDER, open_clip:NAME/TAG, or module:attribute of your own",
 )
-LIBRARIES: dict[str, Callable[..., Encoder]] = {"timm": timm_encoder, "torchvision": torchvision_encoder}
+LIBRARIES: dict[str, Callable[..., LoadedEncoder]] = {
+    "timm": timm_model,
+    "torchvision": torchvision_model,
+    "hf": hf_model,
+    "open_clip": open_clip_model,
+    "onnx": onnx_model,
+}

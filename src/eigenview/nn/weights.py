@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from eigenview.errors import DataError
+from eigenview.nn.positions import fitted_positions
 
 CONTAINERS = ("state_dict", "model_state_dict", "model", "teacher", "student")  # where checkpoints keep their weights
 PREFERRED = ("", "module.", "encoder.", "module.encoder.", "backbone.", "model.", "module.encoder_q.")
@@ -41,10 +43,11 @@ def load_weights(
 ) -> LoadReport:
     """Put the weights of a file into ``module``: safetensors (a run's checkpoint too) or a torch state dict.
 
-    The file's names may all carry a prefix (``encoder.``, ``module.encoder_q.``, …); it is found unless given. Names
-    that the module does not have (a classifier ``fc``) are left out and reported; names that the file does not have
-    are an error unless ``allows_missing``. A shape that differs is an error. Nothing changes unless all fits. A torch
-    file is read with weights only: a pickle that holds code is refused.
+    The file's names may all carry a prefix (``encoder.``, ``module.encoder_q.``, …); it is found unless given, and so
+    is one that the module has and the file has not. Positions of a transformer's patches are stretched to the module's
+    grid. Names that the module does not have (a classifier ``fc``) are left out and reported; names that the file does
+    not have are an error unless ``allows_missing``. A shape that differs is an error. Nothing changes unless all fits.
+    A torch file is read with weights only: a pickle that holds code is refused.
     """
     return fill_module(module, read_weights(path), Path(path), prefix=prefix, allows_missing=allows_missing)
 
@@ -58,10 +61,12 @@ def fill_module(
     allows_missing: bool = False,
 ) -> LoadReport:
     """The same from tensors at hand; ``path`` is where they came from, for messages."""
-    own = module.state_dict()
-    prefix = _found_prefix(own, given, path) if prefix is None else prefix
+    own: Mapping[str, Tensor] = module.state_dict()
+    if prefix is None:
+        own, prefix = _aligned(own, given, path)
     inside = {name[len(prefix) :]: tensor for name, tensor in given.items() if name.startswith(prefix)}
     shared = [name for name in own if name in inside]
+    inside |= {name: fitted_positions(name, inside[name], tuple(own[name].shape)) for name in shared}
     if not shared:
         raise DataError(
             f"{path} has no weight of this module under the prefix {prefix!r}: it wants {_some(own)}, "
@@ -114,6 +119,33 @@ def _state_dict(content: object, path: Path) -> dict[str, Tensor]:
         if tensors:
             return tensors
     raise DataError(f"{path} holds no named tensors; a state dict or one under {', '.join(CONTAINERS)} is expected")
+
+
+def _aligned(own: Mapping[str, Tensor], given: Mapping[str, Tensor], path: Path) -> tuple[Mapping[str, Tensor], str]:
+    """The module's tensors and the file's prefix under which most names are the same.
+
+    A wrapper puts words before all of its module's names (``module.``), which a file of that module does not have.
+    """
+    best, most, wrapper = (own, ""), -1, ""
+    while True:
+        inner = {name[len(wrapper) :]: tensor for name, tensor in own.items()}
+        prefix = _found_prefix(inner, given, path)
+        matches = sum(prefix + name in given for name in inner)
+        if matches > most:
+            best, most = (inner, prefix), matches
+        words = {name.partition(".")[0] for name in inner}
+        if len(words) != 1 or any("." not in name for name in inner):
+            return best
+        wrapper += f"{words.pop()}."
+
+
+def weights_digest(module: nn.Module) -> str:
+    """SHA-256 of the names and bytes of a module's tensors."""
+    digest = hashlib.sha256()
+    for name, tensor in module.state_dict().items():
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
+    return digest.hexdigest()
 
 
 def _found_prefix(own: Mapping[str, Tensor], given: Mapping[str, Tensor], path: Path) -> str:

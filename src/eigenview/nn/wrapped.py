@@ -1,11 +1,9 @@
-"""Encoders from elsewhere: any module of the user's, and models of timm and torchvision by name."""
+"""Any module as an encoder: a user's own, or a library's."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
-from importlib import import_module
-from types import ModuleType
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -15,13 +13,14 @@ from eigenview.names import own_code
 from eigenview.nn.encoder import POOLED, Encoder, Step, check_layers, global_average
 
 TRIAL_SIZE = 32  # pixels of the dry run when no image size is given
-CLASSIFIERS = ("fc", "classifier", "head", "heads")  # where torchvision's models keep their last layer
 
 
 class WrappedEncoder(Encoder):
     """A module as an encoder: its output, averaged over positions if it has any, is the pooled feature.
 
-    Layers: ``pooled`` and the dotted names of the module's submodules.
+    Layers: ``pooled`` and the dotted names of the module's submodules. Of what a submodule returns the first tensor
+    counts, channels before positions: tokens (n, t, d) come as (n, d, t), and so do maps of a module whose
+    ``output_fmt`` says NHWC, as timm's do.
     """
 
     def __init__(self, module: nn.Module, feature_width: int, *, channels: int = 3) -> None:
@@ -41,10 +40,11 @@ class WrappedEncoder(Encoder):
         features: dict[str, Tensor] = {}
 
         def keep(name: str) -> object:
-            def hook(_module: nn.Module, _inputs: object, output: object) -> None:
-                if not isinstance(output, Tensor):
+            def hook(layer: nn.Module, _inputs: object, output: object) -> None:
+                tensor = _first_tensor(output)
+                if tensor is None:
                     raise ShapeError(f"layer {name!r} returns a {type(output).__name__}, not a tensor; pick another")
-                features[name] = output.clone()  # a later layer may work in place
+                features[name] = self._channels_first(tensor, layer).clone()  # a later layer may work in place
 
             return self.module.get_submodule(name).register_forward_hook(hook)
 
@@ -58,6 +58,20 @@ class WrappedEncoder(Encoder):
         if silent:
             raise SettingError(f"layer {', '.join(map(repr, silent))} did not run in this forward pass; pick another")
         return {name: features[name] for name in layers}
+
+    def _channels_first(self, rows: Tensor, layer: nn.Module) -> Tensor:
+        if rows.ndim == 3:
+            return rows.transpose(1, 2)
+        is_last = rows.ndim == 4 and str(getattr(self.module, "output_fmt", "")).endswith("NHWC")
+        return rows.permute(0, 3, 1, 2) if is_last and not isinstance(layer, nn.Conv2d) else rows
+
+
+def _first_tensor(output: object) -> Tensor | None:
+    values = output.values() if isinstance(output, Mapping) else output
+    if isinstance(values, Tensor):
+        return values
+    several = values if isinstance(values, Iterable) else ()
+    return next((value for value in several if isinstance(value, Tensor)), None)
 
 
 def wrap(
@@ -75,32 +89,6 @@ def wrap(
     if feature_width is not None and feature_width != width:
         raise SettingError(f"feature_width says {feature_width}, but the module gives features of width {width}")
     return WrappedEncoder(module, width, channels=channels)
-
-
-def timm_encoder(name: str, *, channels: int = 3, image_size: int | None = None) -> Encoder:
-    """A timm model without its classifier, with fresh weights."""
-    timm = _library("timm", name)
-    try:
-        model = timm.create_model(name, pretrained=False, num_classes=0, in_chans=channels)
-    except (RuntimeError, ValueError) as error:
-        raise SettingError(f"timm cannot build {name!r}: {error}") from error
-    size = image_size if image_size is not None else _default_size(model)
-    return wrap(model, channels=channels, image_size=size)
-
-
-def torchvision_encoder(name: str, *, channels: int = 3, image_size: int | None = None) -> Encoder:
-    """A torchvision model with its last layer replaced by the identity, with fresh weights."""
-    if channels != 3:
-        raise SettingError(f"torchvision's models take 3 channels; got channels={channels}: use ours or timm's")
-    models = _library("torchvision.models", name)
-    try:
-        model = models.get_model(name, weights=None)
-    except ValueError as error:
-        raise SettingError(f"torchvision cannot build {name!r}: {error}") from error
-    for classifier in CLASSIFIERS:
-        if isinstance(getattr(model, classifier, None), nn.Module):
-            setattr(model, classifier, nn.Identity())
-    return wrap(model, channels=channels, image_size=224 if image_size is None else image_size)
 
 
 def own_encoder(name: str, *, channels: int = 3, image_size: int | None = None) -> Encoder:
@@ -127,24 +115,6 @@ def own_encoder(name: str, *, channels: int = 3, image_size: int | None = None) 
     return wrap(module, channels=channels, image_size=image_size)
 
 
-def _library(module: str, model: str) -> ModuleType:
-    library = module.split(".", 1)[0]
-    try:
-        return import_module(module)
-    except (ImportError, RuntimeError) as error:  # a torchvision built for another torch raises RuntimeError
-        raise SettingError(
-            f"encoder {library}:{model} needs {library}, which does not import here ({error}); "
-            f"pip install {library}, or use one of our own encoders"
-        ) from error
-
-
-def _default_size(model: nn.Module) -> int | None:
-    """The image size that a timm model was made for, where it says so."""
-    settings = getattr(model, "default_cfg", None)
-    size = settings.get("input_size") if isinstance(settings, dict) else None
-    return int(size[-1]) if size else None
-
-
 def _trial_width(module: nn.Module, channels: int, size: int) -> int:
     was_training = {layer: layer.training for layer in module.modules()}
     like = next((tensor for tensor in module.parameters() if tensor.is_floating_point()), torch.empty(0))
@@ -154,7 +124,8 @@ def _trial_width(module: nn.Module, channels: int, size: int) -> int:
             output = module(torch.zeros(2, channels, size, size, dtype=like.dtype, device=like.device))
     except Exception as error:
         raise SettingError(
-            f"the encoder failed on a trial batch of shape (2, {channels}, {size}, {size}): {error}; "
+            f"the encoder failed on a trial batch of shape (2, {channels}, {size}, {size}): "
+            f"{str(error).strip().partition(chr(10))[0]}; "
             "is image_size or channels wrong?"
         ) from error
     finally:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.views.augment import check_images
-from eigenview.views.photos import Photo, Pixels, check_pixels, reduction, resize
+from eigenview.views.photos import Photo, Pixels, check_pixels, pillow_resize, reduction, resize
 from eigenview.views.presets import PRESETS
 from eigenview.views.recipe import Interpolation, Recipe, check_interpolation, check_statistics
 from eigenview.views.resample import Span, resample, resampling_matrix
@@ -22,6 +22,10 @@ from eigenview.views.work import normalised_limits
 class CentreView:
     """Resize the shorter side to ``resize`` pixels, keep the central ``size`` × ``size``, normalise.
 
+    ``is_squashed``: both sides become ``resize``, whatever the shape. ``rounds_down``: a crop with an odd margin begins
+    at the lower pixel, as in transformers, instead of the even one of the two. ``is_exact``: photos are decoded in full
+    and resized by Pillow, as libraries do; otherwise large JPEGs are decoded at a fraction of their size, and faster.
+
     Array sets: ``view(images)`` with uint8 images (n, c, h, w). Photos: ``view.prepare(photo, epoch, index)`` in a
     worker gives one uint8 (size, size, c) array, and ``view.finish(crops)`` normalises a batch of them.
     """
@@ -31,6 +35,9 @@ class CentreView:
     mean: tuple[float, ...] = (0.0, 0.0, 0.0)
     std: tuple[float, ...] = (1.0, 1.0, 1.0)
     interpolation: Interpolation = "bilinear"
+    is_squashed: bool = False
+    rounds_down: bool = False
+    is_exact: bool = False
 
     def __post_init__(self) -> None:
         if not 1 <= self.size <= self.resize:
@@ -56,10 +63,11 @@ class CentreView:
     def prepare(self, photo: Photo, epoch: int, index: int) -> tuple[Pixels]:
         """The central crop of a photo, uint8 (size, size, c); ``epoch`` and ``index`` change nothing."""
         width, height = photo.size
-        pixels = check_pixels(photo.pixels(reduce=reduction(min(width, height) / self.resize)))
+        reduce = 1 if self.is_exact else reduction(min(width, height) / self.resize)
+        pixels = check_pixels(photo.pixels(reduce=reduce))
         tall, wide = self._resized(height, width)
-        resized = resize(pixels, tall, wide, self.interpolation)
-        top, left = _centred(tall, self.size), _centred(wide, self.size)
+        resized = (pillow_resize if self.is_exact else resize)(pixels, tall, wide, self.interpolation)
+        top, left = self._centred(tall), self._centred(wide)
         return (np.ascontiguousarray(resized[top : top + self.size, left : left + self.size]),)
 
     def finish(self, crops: Sequence[Tensor]) -> Tensor:
@@ -72,13 +80,19 @@ class CentreView:
 
     def _resized(self, height: int, width: int) -> tuple[int, int]:
         """Height and width with the shorter at ``resize``; the longer is rounded down, as torchvision does."""
+        if self.is_squashed:
+            return self.resize, self.resize
         short = min(height, width)
         return self.resize * height // short, self.resize * width // short
+
+    def _centred(self, length: int) -> int:
+        margin = length - self.size
+        return margin // 2 if self.rounds_down else round(margin / 2)
 
     def _span(self, length: int, resized: int, like: Tensor) -> Span:
         """The central ``size`` of ``resized`` pixels; unlike a random crop it sees beyond its edge."""
         step = length / resized
-        start = _centred(resized, self.size) * step
+        start = self._centred(resized) * step
         start_at, step_by, low, high = like.new_tensor([start, step, 0.0, float(length)]).unsqueeze(1)
         return Span(start_at, step_by, low, high, self.size)
 
@@ -99,10 +113,6 @@ def centre_view(recipe: Recipe, *, side: int | None = None) -> CentreView:
     if side is not None:
         margin = max(size, min(margin, side))
     return CentreView(margin, size, recipe.mean, recipe.std, recipe.interpolation)
-
-
-def _centred(length: int, size: int) -> int:
-    return round((length - size) / 2)
 
 
 _RESIZED = {  # the shorter side before the crop, where it was published

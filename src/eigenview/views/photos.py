@@ -87,8 +87,9 @@ def cut(
         resized = resize(pixels[top : top + high, left : left + wide], size, size, interpolation)
     else:
         across, down = width / original[0], height / original[1]
-        box = (left * across, top * down, (left + wide) * across, (top + high) * down)
-        resized = _resize_box(pixels, box, size, interpolation)
+        right, bottom = min((left + wide) * across, width), min((top + high) * down, height)  # against rounding errors
+        box = (left * across, top * down, right, bottom)
+        resized = pillow_resize(pixels, size, size, interpolation, box=box)
     return resized[:, ::-1] if boxes.flip[view, 0] else resized  # a view: whoever stacks the crops copies them anyway
 
 
@@ -104,18 +105,23 @@ def resize(pixels: Pixels, height: int, width: int, interpolation: Interpolation
     return view
 
 
+def pillow_resize(
+    pixels: Pixels,
+    height: int,
+    width: int,
+    interpolation: Interpolation,
+    *,
+    box: tuple[float, float, float, float] | None = None,
+) -> Pixels:
+    """Pillow's own resize, of the ``box`` (left, top, right, bottom) if there is one."""
+    channels = pixels.shape[2]
+    picture = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
+    return np.asarray(picture.resize((width, height), _PILLOW[interpolation], box=box)).reshape(height, width, channels)
+
+
 def check_pixels(pixels: Pixels) -> Pixels:
     if pixels.dtype != np.uint8 or pixels.ndim != 3 or pixels.shape[2] not in (1, 3) or 0 in pixels.shape:
         raise ShapeError(
             f"a photo's pixels must be uint8 (h, w, c) with 1 or 3 channels; got {pixels.shape}, {pixels.dtype}"
         )
     return pixels
-
-
-def _resize_box(
-    pixels: Pixels, box: tuple[float, float, float, float], size: int, interpolation: Interpolation
-) -> Pixels:
-    height, width, channels = pixels.shape
-    inside = (box[0], box[1], min(box[2], float(width)), min(box[3], float(height)))  # against rounding errors
-    picture = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
-    return np.asarray(picture.resize((size, size), _PILLOW[interpolation], box=inside)).reshape(size, size, channels)

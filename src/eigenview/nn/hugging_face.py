@@ -1,0 +1,185 @@
+"""Vision models of transformers, by name or from a folder: DINOv2, DINOv3, ViT, the image towers of CLIP and SigLIP.
+
+Nothing of a model's own code is ever run, and weights are read from safetensors only.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from torch import Tensor, nn
+
+from eigenview.errors import DataError, SettingError
+from eigenview.files import from_json, read_object
+from eigenview.names import printable
+from eigenview.nn.inputs import RANDOM, EncoderFacts, InputSpec, LoadedEncoder, interpolation_named
+from eigenview.nn.libraries import hugging_face_hub, library, loading
+from eigenview.nn.wrapped import wrap
+
+TOWERS = {  # models with a text side: the class of their image tower
+    "clip": "CLIPVisionModelWithProjection",
+    "siglip": "SiglipVisionModel",
+}
+OUTPUTS = ("image_embeds", "pooler_output")  # the first that a model gives is its embedding; otherwise the class token
+PREPROCESSOR = "preprocessor_config.json"
+RESAMPLING = {0: "nearest", 1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # Pillow's numbers
+
+
+class ImageTower(nn.Module):
+    """Pixels → the model's image embedding: its projection, its pooled output, or the class token.
+
+    A pooler with a layer of its own (ViT's) is left out: published weights seldom have one that means anything.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        if hasattr(getattr(model, "pooler", None), "dense"):
+            model.pooler = None  # type: ignore[assignment]
+        self.model = model
+        self.size = getattr(model.config, "image_size", None)
+        self.stretches = "interpolate_pos_encoding" in inspect.signature(model.forward).parameters
+
+    def forward(self, images: Tensor) -> Tensor:
+        is_other = self.stretches and images.shape[-1] != self.size
+        answer = self.model(pixel_values=images, **({"interpolate_pos_encoding": True} if is_other else {}))
+        for name in OUTPUTS:
+            rows = getattr(answer, name, None)
+            if rows is not None:
+                return rows.flatten(1)  # type: ignore[no-any-return]
+        states: Tensor = answer.last_hidden_state
+        return states if states.ndim == 4 else states[:, 0]
+
+
+def hf_model(name: str, *, channels: int, image_size: int | None, pretrained: bool, config: str = "") -> LoadedEncoder:
+    """``name`` on the hub, or a local folder with ``config.json``, safetensors and ``preprocessor_config.json``.
+
+    With random weights, the configuration alone is needed: ``config`` is its text, where it was kept.
+    """
+    called = f"hf:{name}"
+    if channels != 3:
+        raise SettingError(f"{called} takes 3 channels; got channels={channels}")
+    transformers = library("transformers", called)
+    is_local = Path(name).is_dir()
+    if not is_local and not (config and not pretrained) and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise DataError(f"no such folder: {printable(name)}; is the path right?")
+    asks = not is_local and (pretrained or not config)
+    with loading(called, hub=hugging_face_hub() if asks else None):
+        read = _described(transformers, config) if config else _configured(transformers, name)
+        model = _pretrained(transformers, name, read, called) if pretrained else _random(transformers, read)
+        file = _preprocessing(name, is_local=is_local) if asks or is_local else None
+    given = None if file is None else input_of(read_object(file), called)
+    if given is None and pretrained:
+        raise DataError(f"{called} has no {PREPROCESSOR}, which says how its images must look")
+    side = image_size or (given.size if given is not None else _own_size(read))
+    facts = EncoderFacts(
+        called, f"transformers {transformers.__version__}", name if pretrained else RANDOM, config=read.to_json_string()
+    )
+    encoder = wrap(ImageTower(model), channels=3, image_size=side)
+    return LoadedEncoder(encoder, None if given is None else given.at(image_size), facts)
+
+
+def _configured(transformers: ModuleType, name: str) -> Any:
+    return transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+
+
+def _described(transformers: ModuleType, text: str) -> Any:
+    content = from_json(dict, text, "the configuration of a transformers model")
+    return type(transformers.AutoConfig.for_model(content["model_type"])).from_dict(content)
+
+
+def _tower(transformers: ModuleType, config: Any) -> Any:
+    """The class of the image side; None where the model has no other."""
+    if config.model_type in TOWERS:
+        return getattr(transformers, TOWERS[config.model_type])
+    if hasattr(config, "vision_config") and hasattr(config, "text_config"):
+        raise SettingError(
+            f"transformers' {config.model_type} is a model of images and text whose image side is not known here, "
+            f"only those of {', '.join(TOWERS)}: compute its vectors and give the file of them"
+        )
+    return None
+
+
+def _pretrained(transformers: ModuleType, name: str, config: Any, called: str) -> nn.Module:
+    tower = _tower(transformers, config)
+    chosen = transformers.AutoModel if tower is None else tower
+    model, report = chosen.from_pretrained(name, use_safetensors=True, output_loading_info=True)
+    wrong = [key for key in (*report["missing_keys"], *report["mismatched_keys"]) if "pooler.dense" not in str(key)]
+    if wrong:
+        listed = ", ".join(map(str, wrong[:3]))
+        raise DataError(f"the weights of {called} do not fit its configuration: {len(wrong)} are missing ({listed}, …)")
+    return model  # type: ignore[no-any-return]
+
+
+def _random(transformers: ModuleType, config: Any) -> nn.Module:
+    tower = _tower(transformers, config)
+    if tower is None:
+        return transformers.AutoModel.from_config(config, trust_remote_code=False)  # type: ignore[no-any-return]
+    return tower(config.vision_config)  # type: ignore[no-any-return]
+
+
+def _preprocessing(name: str, *, is_local: bool) -> Path | None:
+    """The file as it is written: transformers' own reading of it depends on what else is installed."""
+    if is_local:
+        file = Path(name) / PREPROCESSOR
+        return file if file.is_file() else None
+    hub = import_module("huggingface_hub")
+    try:
+        return Path(hub.hf_hub_download(name, PREPROCESSOR))
+    except hub.errors.EntryNotFoundError:
+        return None
+
+
+def _own_size(config: Any) -> int:
+    size = getattr(getattr(config, "vision_config", config), "image_size", None)
+    return int(size) if isinstance(size, int) else 224
+
+
+def input_of(settings: Mapping[str, Any], called: str) -> InputSpec:
+    """The input that a ``preprocessor_config.json`` describes."""
+    size, crop = settings.get("size", 224), settings.get("crop_size")
+    shortest, height = _side(size, "shortest_edge"), _side(size, "height")
+    is_squashed = shortest is None or (isinstance(size, int) and crop is None)
+    resize = height if is_squashed else shortest
+    if resize is None:
+        raise DataError(f"{PREPROCESSOR} of {called} names no size; it has {size!r}")
+    side = resize
+    if settings.get("do_center_crop", False) and crop is not None:
+        side = _side(crop, "height") or resize
+    elif shortest is not None and settings.get("crop_pct"):  # ConvNeXt's: the square is a share of what was resized
+        is_squashed = resize >= 384
+        resize = resize if is_squashed else int(resize / float(settings["crop_pct"]))
+    elif not is_squashed:
+        raise SettingError(f"{called} keeps the shape of its images, and views here are square: give its vectors")
+    if side > resize:
+        raise SettingError(f"{called} pads its images of {resize} pixels to {side}, which no view here does")
+    return InputSpec(
+        side, resize, *_statistics(settings, called), _filter(settings, called), is_squashed, rounds_down=True
+    )
+
+
+def _statistics(settings: Mapping[str, Any], called: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Mean and deviation of pixels / 255, whatever scale the file gives them in."""
+    scale = float(settings.get("rescale_factor", 1 / 255)) * 255 if settings.get("do_rescale", True) else 255.0
+    mean, std = settings.get("image_mean"), settings.get("image_std")
+    if not settings.get("do_normalize", True):
+        mean, std = [0.0] * 3, [1.0] * 3
+    if mean is None or std is None:
+        raise DataError(f"{PREPROCESSOR} of {called} names no image_mean and image_std")
+    return tuple(float(value) / scale for value in mean), tuple(float(value) / scale for value in std)
+
+
+def _filter(settings: Mapping[str, Any], called: str) -> Any:
+    number = settings.get("resample", 3)
+    return interpolation_named(RESAMPLING.get(number, f"Pillow's filter {number}"), called)
+
+
+def _side(size: Any, name: str) -> int | None:
+    """A side of ``size``: a number, or an object with ``shortest_edge`` or ``height`` and ``width``."""
+    if isinstance(size, int):
+        return size
+    return int(size[name]) if isinstance(size, Mapping) and name in size else None

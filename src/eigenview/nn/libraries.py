@@ -1,0 +1,138 @@
+"""Models of other libraries: imported with care, fetched within a bounded time, wrong names explained."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import ssl
+import urllib.error
+import urllib.request
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from types import ModuleType
+
+from eigenview.errors import EigenviewError, SettingError
+from eigenview.names import did_you_mean
+
+WAIT = 8.0  # seconds that a hub has for its first answer
+PACKAGES = {"open_clip": "open_clip_torch"}  # where pip knows a library by another name
+
+
+def library(module: str, encoder: str) -> ModuleType:
+    """A library that an encoder needs; without it, one line that says what to do."""
+    name = module.partition(".")[0]
+    try:
+        with _quiet():
+            return import_module(module)
+    except Exception as error:  # one that was built for another torch raises nearly anything
+        raise SettingError(
+            f"encoder {encoder} needs {name}, which does not import here ({first_line(error)}); "
+            f"pip install {PACKAGES.get(name, name)}, or use one of our own encoders"
+        ) from None
+
+
+def check_model(name: str, known: Iterable[str], library: str) -> None:
+    """Refuse a name that a library does not have, with the nearest that it has."""
+    names = list(known)
+    if name not in names:
+        raise SettingError(f"{library} has no model {name!r}{did_you_mean(name, names)}")
+
+
+@contextmanager
+def loading(encoder: str, *, hub: str | None = None) -> Iterator[None]:
+    """Within, a library builds and fetches: whatever it raises is one line, and nothing hangs or runs foreign code.
+
+    ``hub`` is the address of the Hugging Face hub if it may be asked: where that does not answer, its library is told
+    to make do with its cache instead of trying for most of a minute.
+    """
+    is_there = hub is None or _answers(hub)
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(WAIT)  # torch's downloads have no limit of their own
+    try:
+        with _quiet(), _weights_only(), _offline(not is_there):
+            yield
+    except EigenviewError:
+        raise
+    except urllib.error.URLError as error:
+        raise _unreachable(encoder, str(error.reason)) from None
+    except Exception as error:  # a library may raise nearly anything
+        if not is_there:
+            raise _unreachable(encoder, f"{hub} does not answer and nothing is in its cache") from None
+        raise SettingError(f"encoder {encoder} cannot be built: {first_line(error)}") from None
+    finally:
+        socket.setdefaulttimeout(before)
+
+
+def hugging_face_hub() -> str:
+    return os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
+
+
+def first_line(error: BaseException) -> str:
+    lines = str(error).strip().splitlines()
+    return lines[0][:300] if lines else type(error).__name__
+
+
+def _unreachable(encoder: str, why: str) -> SettingError:
+    return SettingError(
+        f"the weights of {encoder} cannot be fetched ({why}): give a local file (encoder.weights) or folder, "
+        "try again later, or ask for random weights"
+    )
+
+
+def _answers(hub: str) -> bool:
+    """Whether a server is there at all; what it says does not matter."""
+    if os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
+        return False
+    try:
+        with urllib.request.urlopen(urllib.request.Request(hub, method="HEAD"), timeout=WAIT):
+            return True
+    except urllib.error.HTTPError:
+        return True
+    except urllib.error.URLError as error:
+        return isinstance(error.reason, ssl.SSLError)  # its library may know other certificates
+    except OSError:
+        return False
+
+
+@contextmanager
+def _offline(is_offline: bool) -> Iterator[None]:
+    constants = import_module("huggingface_hub.constants") if is_offline else None
+    before = getattr(constants, "HF_HUB_OFFLINE", False)
+    try:
+        if constants is not None:
+            constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
+        yield
+    finally:
+        if constants is not None:
+            constants.HF_HUB_OFFLINE = before  # type: ignore[attr-defined]
+
+
+@contextmanager
+def _weights_only() -> Iterator[None]:
+    """Whoever reads a torch file within reads no code from it."""
+    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+    before = os.environ.get(name)
+    os.environ[name] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Libraries talk about their own affairs; what matters of it is in the error that is raised."""
+    level = logging.root.manager.disable
+    logging.disable(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logging.disable(level)
