@@ -5,14 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from eigenview.views.colour import (
-    ColourFactors,
-    colour_matrices,
-    colour_steps,
-    hsv_to_rgb,
-    luma_row,
-    rgb_to_hsv,
-)
+from eigenview.views.colour import colour_matrices, colour_steps, hsv_to_rgb, luma_row, rgb_to_hsv
+from eigenview.views.parameters import Colours
 from tests.views import oracle
 
 STEPS = (oracle.brightness, oracle.contrast, oracle.saturation, oracle.yiq_hue)
@@ -21,7 +15,7 @@ EXACT_STEPS = (oracle.brightness, oracle.contrast, oracle.saturation, oracle.hsv
 
 def factors(brightness=1.0, contrast=1.0, saturation=1.0, hue=0.0, order=(0, 1, 2, 3), grey=False):
     numbers = (torch.tensor([value], dtype=torch.float64) for value in (brightness, contrast, saturation, hue))
-    return ColourFactors(*numbers, order=torch.tensor([order]), grey=torch.tensor([grey]))
+    return Colours(*numbers, torch.tensor([order]), grey=torch.tensor([grey]), solarise=torch.tensor([False]))
 
 
 def apply_matrix(image, given):
@@ -108,15 +102,16 @@ def test_steps_equal_the_clamped_operations_with_exact_hue(order, grey):
 def test_steps_leave_the_input_alone_and_serve_each_image_its_own_order():
     images = torch.rand(2, 3, 4, 4, dtype=torch.float64)
     before = images.clone()
-    both = ColourFactors(
+    both = Colours(
         *(torch.tensor([value, value], dtype=torch.float64) for value in AMOUNTS),
         order=torch.tensor([[0, 1, 2, 3], [3, 1, 0, 2]]),
         grey=torch.tensor([False, True]),
+        solarise=torch.tensor([False, False]),
     )
     together = colour_steps(images, both)
     for row in range(2):
-        part = slice(row, row + 1)
-        torch.testing.assert_close(together[part], colour_steps(images[part], both.part(part)))
+        alone = Colours(*(values[row : row + 1] for values in both))
+        torch.testing.assert_close(together[row : row + 1], colour_steps(images[row : row + 1], alone))
     torch.testing.assert_close(images, before)
 
 

@@ -14,30 +14,17 @@ from __future__ import annotations
 
 import math
 from functools import cache
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from eigenview.views.parameters import Colours
 
 LUMA = (0.299, 0.587, 0.114)
 _YIQ = ((0.299, 0.587, 0.114), (0.595716, -0.274453, -0.321263), (0.211456, -0.522591, 0.311135))
 
 
-class ColourFactors(NamedTuple):
-    """``Colours`` as tensors (n,), beside the images."""
-
-    brightness: Tensor
-    contrast: Tensor
-    saturation: Tensor
-    hue: Tensor
-    order: Tensor  # (n, 4)
-    grey: Tensor
-
-    def part(self, block: slice) -> ColourFactors:
-        return ColourFactors(*(values[block] for values in self))
-
-
-def colour_matrices(factors: ColourFactors, channels: int) -> tuple[Tensor, Tensor]:
+def colour_matrices(factors: Colours[Tensor], channels: int) -> tuple[Tensor, Tensor]:
     """Matrices (n, c, c) and pivots (n,): the map is pixel → matrix · pixel + pivot · Ȳ, see ``luma_row``.
 
     With one channel only brightness and contrast act.
@@ -57,7 +44,7 @@ def luma_row(like: Tensor) -> Tensor:
     return like.new_tensor([LUMA if like.shape[1] == 3 else (1.0,)])
 
 
-def colour_steps(images: Tensor, factors: ColourFactors) -> Tensor:
+def colour_steps(images: Tensor, factors: Colours[Tensor]) -> Tensor:
     """The four operations on images (n, c, h, w) in [0, 1], in each image's order, clamped after each; then grey."""
     images = images.clone()
     operations = (_brightness, _contrast, _saturation, _hue)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from eigenview.views.draw import Floats, Ints, Keys, uniforms
 from eigenview.views.recipe import Affine, Blur, Crop, Jitter, Range, Recipe
 
 Bools = NDArray[np.bool_]
+Values = TypeVar("Values")
 
 TRIES = 10  # then the central part of the image, as torchvision does
 
@@ -35,21 +37,22 @@ class Boxes:
     flip: Bools
 
 
-@dataclass(frozen=True)
-class Colours:
-    """Factors that leave the image as it is are 1 (brightness, contrast, saturation) and 0 (hue, in turns); each (…).
+class Colours(NamedTuple, Generic[Values]):
+    """Arrays as they are drawn, or tensors beside the images.
+
+    Factors that leave the image as it is are 1 (brightness, contrast, saturation) and 0 (hue, in turns); each (…).
 
     ``order`` (…, 4) says which of brightness 0, contrast 1, saturation 2, hue 3 comes first, second, …: it matters only
     to the "steps" colour model, since the four commute as matrices.
     """
 
-    brightness: Floats
-    contrast: Floats
-    saturation: Floats
-    hue: Floats
-    order: Ints
-    grey: Bools
-    solarise: Bools
+    brightness: Values
+    contrast: Values
+    saturation: Values
+    hue: Values
+    order: Values  # whole numbers
+    grey: Values  # true or false
+    solarise: Values  # true or false
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,7 @@ def draw_boxes(crop: Crop, recipe: Recipe, keys: Keys, *, width: int | Ints, hei
     return Boxes(left, top, box_width, box_height, flip=numbers[..., _FLIP] < recipe.flip)
 
 
-def draw_colours(recipe: Recipe, keys: Keys) -> Colours:
+def draw_colours(recipe: Recipe, keys: Keys) -> Colours[NDArray[Any]]:
     jitter = recipe.jitter or Jitter(probability=0.0)
     numbers = uniforms(keys, _JITTER, 6)  # one each for: whether, the four factors, their order
     chosen = numbers[..., 0] < jitter.probability

@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from eigenview.views.colour import ColourFactors, colour_matrices, colour_steps, luma_row
+from eigenview.views.colour import colour_matrices, colour_steps, luma_row
 from eigenview.views.draw import Keys
 from eigenview.views.parameters import Colours, draw_boxes, draw_colours, draw_sigmas, draw_turns
 from eigenview.views.recipe import Crop, Recipe
@@ -73,7 +75,7 @@ class FinishWork:
     def __init__(self, recipe: Recipe, keys: Keys, images: Tensor) -> None:
         self.recipe, self.keys, self.channels = recipe, keys, images.shape[1]
         colours = draw_colours(recipe, keys)
-        self.factors = _factors(colours, images.device)
+        self.factors = _tensors(colours, images.device)
         self.solarised = torch.from_numpy(colours.solarise)
         self.black, self.white = normalised_limits(recipe.mean, recipe.std, self.channels)
         black, white = (torch.tensor(limit, device=images.device)[:, None] for limit in (self.black, self.white))
@@ -88,7 +90,7 @@ class FinishWork:
             names = [field.name for field in fields(turns)]
             pixels = turn(pixels, **{name: torch.from_numpy(getattr(turns, name)).to(pixels) for name in names})
         if self.recipe.colour == "steps":
-            out.copy_(colour_steps(pixels / 255.0, self.factors.part(block)))
+            out.copy_(colour_steps(pixels / 255.0, Colours(*(values[block] for values in self.factors))))
             out.flatten(2).mul_(self.scale).add_(self.shift)
         else:
             self._by_matrix(pixels, block, out.flatten(2))
@@ -124,7 +126,6 @@ def normalised_limits(mean: Sequence[float], std: Sequence[float], channels: int
     return [(0.0 - m) / s for m, s in pairs], [(1.0 - m) / s for m, s in pairs]
 
 
-def _factors(colours: Colours, device: torch.device) -> ColourFactors:
-    arrays = [getattr(colours, name) for name in ColourFactors._fields]
-    narrow = [array.astype(np.float32) if array.dtype == np.float64 else array for array in arrays]
-    return ColourFactors(*(torch.from_numpy(array).to(device) for array in narrow))
+def _tensors(colours: Colours[NDArray[Any]], device: torch.device) -> Colours[Tensor]:
+    narrow = (array.astype(np.float32) if array.dtype == np.float64 else array for array in colours)
+    return Colours(*(torch.from_numpy(array).to(device) for array in narrow))
