@@ -10,9 +10,10 @@ import torch
 from torch import Tensor
 
 from eigenview.diagnostics.estimates import Estimate, share_of_sample
-from eigenview.diagnostics.rows import Embeddings, Rows, on_sphere, open_rows, sampled_rows
+from eigenview.diagnostics.rows import Embeddings, Rows, open_rows, sampled_rows
 from eigenview.diagnostics.sphere import ANCHORS
 from eigenview.errors import SettingError
+from eigenview.graph.checks import prepared
 from eigenview.graph.nearest import nearest
 
 COSINE = 0.999  # from here on two rows are near-duplicates: an angle below 2.6 degrees
@@ -60,17 +61,17 @@ def near_duplicates(embeddings: Embeddings, *, cosine: float = COSINE, most: int
     if most < 1:
         raise SettingError(f"most must be at least 1; got {most}")
     rows = open_rows(embeddings, least=2)
-    found_pairs, found_cosines, count = [torch.empty(0, 2, dtype=torch.long)], [torch.empty(0).double()], 0
-    for pairs in _candidates(rows, cosine):
-        first, second = (on_sphere(rows.take(column).double()) for column in pairs.T)
+    near_pairs, near_cosines, count = [torch.empty(0, 2, dtype=torch.long)], [torch.empty(0).double()], 0
+    for pairs in _candidates(rows.on_sphere(), cosine):
+        first, second = (prepared(rows.take(column).double(), normalize=True) for column in pairs.T)
         similarity = (first * second).sum(dim=1).cpu()
         keep = similarity >= cosine - 1e-12  # equal rows differ from 1 by float64's own rounding
-        found_pairs.append(pairs[keep])
-        found_cosines.append(similarity[keep].clamp_max(1))
+        near_pairs.append(pairs[keep])
+        near_cosines.append(similarity[keep].clamp_max(1))
         count += int(keep.sum())
         if count > most:
             break
-    every, cosines = torch.cat(found_pairs), torch.cat(found_cosines)
+    every, cosines = torch.cat(near_pairs), torch.cat(near_cosines)
     order = torch.argsort(cosines, descending=True, stable=True)[:most]
     return Duplicates(every[order], cosines[order], cosine, is_complete=count <= most)
 
@@ -89,11 +90,11 @@ def duplicate_share(
     if not 0 <= apart <= 1:
         raise SettingError(f"apart must be from 0 to 1; got {apart}")
     rows = open_rows(embeddings, least=2)
-    chosen = sampled_rows(rows.n, anchors, seed)
-    anchor_rows = rows.unit_take(chosen)
+    chosen, unit = sampled_rows(rows.n, anchors, seed), rows.on_sphere()
+    anchor_rows = unit.take(chosen)
     near = nearest(rows, anchor_rows, k=min(10, rows.n - 1), own=chosen).index
     closest, fifth, tenth = (  # by differences: 2 − 2·cos would leave only rounding of a small distance
-        torch.linalg.vector_norm(anchor_rows - rows.unit_take(near[:, place]), dim=1).cpu()
+        torch.linalg.vector_norm(anchor_rows - unit.take(near[:, place]), dim=1).cpu()
         for place in (0, near.shape[1] // 2 - 1, -1)
     )
     rounding = 4 * torch.finfo(rows.dtype).eps
@@ -113,15 +114,15 @@ def _intrinsic_dimension(fifth: Tensor, tenth: Tensor) -> float | None:
 
 
 def _candidates(rows: Rows, cosine: float) -> Iterator[Tensor]:
-    """(p, 2) pairs of row numbers, lower first, among which are all with that cosine; some at a time."""
+    """(p, 2) pairs of numbers of unit rows, lower first, among which are all with that cosine; some at a time."""
     place = _along_widest(rows)
     place, order = place.sort()
     reach = math.sqrt(2 - 2 * cosine) + 1e-3  # and the rounding of the places
-    held = rows.unit_take(order) if rows.n * rows.d <= HELD_ELEMENTS else None
+    held = rows.take(order) if rows.n * rows.d <= HELD_ELEMENTS else None
 
     def rows_from(start: int) -> Tensor:
         stop = start + BLOCK_ROWS
-        return held[start:stop] if held is not None else rows.unit_take(order[start:stop])
+        return held[start:stop] if held is not None else rows.take(order[start:stop])
 
     for top in range(0, rows.n, BLOCK_ROWS):
         ours = rows_from(top)
@@ -140,10 +141,10 @@ def _candidates(rows: Rows, cosine: float) -> Iterator[Tensor]:
 
 def _along_widest(rows: Rows) -> Tensor:
     """(n,) place of each unit row along the direction in which a sample of them is widest."""
-    sample = rows.unit_take(sampled_rows(rows.n, 2048, seed=0)).double()
+    sample = rows.take(sampled_rows(rows.n, 2048, seed=0)).double()
     off = sample - sample.mean(dim=0)
     direction = torch.linalg.eigh(off.T @ off)[1][:, -1]
-    places = [(block @ direction.to(block)).cpu() for _, block in rows.unit_blocks()]
+    places = [(block @ direction.to(block)).cpu() for _, block in rows.blocks()]
     return torch.cat(places)
 
 

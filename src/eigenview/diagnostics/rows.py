@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import copy
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.graph.checks import prepared, some_rows
 
 BLOCK_ELEMENTS = 1 << 21  # numbers read at a time: 8 MB in float32
 
@@ -22,6 +24,7 @@ class Rows:
     """
 
     centre: Tensor | None = None  # (d,) taken off every row as it is read
+    is_unit = False  # True: every row is put on the sphere as it is read
 
     def __init__(self, source: Tensor | NDArray[np.floating] | Path, n: int, d: int, dtype: torch.dtype) -> None:
         self.source, self.n, self.d, self.dtype = source, n, d, dtype
@@ -29,9 +32,15 @@ class Rows:
 
     def around(self, centre: Tensor) -> Rows:
         """The same rows with ``centre`` (d,) taken off each."""
-        moved = Rows(self.source, self.n, self.d, self.dtype)
+        moved = copy(self)
         moved.centre = centre.to(self.device, self.dtype)
         return moved
+
+    def on_sphere(self) -> Rows:
+        """The same rows, each at length 1."""
+        unit = copy(self)
+        unit.is_unit = True
+        return unit
 
     def mean(self) -> Tensor:
         """The mean row (d,), float64."""
@@ -54,19 +63,9 @@ class Rows:
         for start in range(0, self.n, size):
             yield start, self.block(start, min(start + size, self.n))
 
-    def unit_block(self, start: int, stop: int) -> Tensor:
-        return on_sphere(self.block(start, stop))
-
-    def unit_blocks(self, size: int | None = None) -> Iterator[tuple[int, Tensor]]:
-        for start, rows in self.blocks(size):
-            yield start, on_sphere(rows)
-
-    def unit_take(self, index: Tensor) -> Tensor:
-        return on_sphere(self.take(index))
-
     def _read(self, where: slice | Tensor) -> Tensor:
         rows = self._stored(where)
-        return rows if self.centre is None else rows - self.centre
+        return prepared(rows if self.centre is None else rows - self.centre, normalize=self.is_unit)
 
     def _stored(self, where: slice | Tensor) -> Tensor:
         if isinstance(self.source, Tensor):
@@ -94,12 +93,6 @@ class JoinedRows:
 
 
 Embeddings = Tensor | NDArray[np.floating] | str | Path | Rows
-
-
-def on_sphere(rows: Tensor) -> Tensor:
-    """Unit rows, also where squares would leave the range of the numbers."""
-    rows = rows / rows.abs().amax(dim=1, keepdim=True).clamp_min(torch.finfo(rows.dtype).tiny)
-    return torch.nn.functional.normalize(rows, dim=1)
 
 
 def open_rows(
@@ -180,10 +173,6 @@ def _check_values(rows: Rows, name: str, *, directions: bool) -> None:
         if directions:
             zero += (torch.nonzero(size == 0).flatten() + start).tolist()
     if unusable:
-        raise DataError(f"{name} must be finite; NaN or Inf in {_listed(unusable, rows.n)}")
+        raise DataError(f"{name} must be finite; NaN or Inf in {some_rows(unusable, rows.n)}")
     if zero:
-        raise DataError(f"{name} must be non-zero to have a direction; zero in {_listed(zero, rows.n)}")
-
-
-def _listed(numbers: list[int], n: int) -> str:
-    return f"{len(numbers)} of {n} rows, first {', '.join(map(str, numbers[:5]))}"
+        raise DataError(f"{name} must be non-zero to have a direction; zero in {some_rows(zero, rows.n)}")

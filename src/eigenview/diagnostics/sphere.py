@@ -32,10 +32,10 @@ def alignment_figure(z_a: Embeddings, z_b: Embeddings, *, alpha: float = 2.0) ->
     """
     if not alpha > 0:
         raise SettingError(f"alpha must be positive; got {alpha}")
-    first, second = open_pair(z_a, z_b, least=1)
+    first, second = (view.on_sphere() for view in open_pair(z_a, z_b, least=1))
     total = 0.0
-    for start, x in first.unit_blocks():
-        difference = x.double() - second.unit_block(start, start + len(x)).double()
+    for start, x in first.blocks():
+        difference = x.double() - second.block(start, start + len(x)).double()
         total += float(torch.linalg.vector_norm(difference, dim=1).pow(alpha).sum())
     return total / first.n
 
@@ -47,11 +47,11 @@ def uniformity_figure(embeddings: Embeddings, *, t: float = 2.0, anchors: int = 
     over sampled anchors. 0 when collapsed; :func:`uniformity_floor` when uniform.
     """
     _check_t(t)
-    rows = open_rows(embeddings, least=2)
+    rows = open_rows(embeddings, least=2).on_sphere()
     chosen = sampled_rows(rows.n, anchors, seed)
-    scaled = 2 * t * rows.unit_take(chosen)  # −t‖x − y‖² = 2t·cos − 2t
+    scaled = 2 * t * rows.take(chosen)  # −t‖x − y‖² = 2t·cos − 2t
     log_sums = torch.full((len(chosen),), -math.inf, dtype=torch.float64)
-    for start, block in rows.unit_blocks():
+    for start, block in rows.blocks():
         here = torch.nonzero((chosen >= start) & (chosen < start + len(block))).flatten()
         own = (here.to(rows.device), (chosen[here] - start).to(rows.device))
         sums = reduce_rows(scaled, block, InnerProductKernel(), mask=Mask(excluded=own))
@@ -61,20 +61,18 @@ def uniformity_figure(embeddings: Embeddings, *, t: float = 2.0, anchors: int = 
 
 def mean_cosine(embeddings: Embeddings) -> float:
     """The mean cosine of distinct rows, (‖Σu‖² − n)/(n(n−1)): 1 when collapsed, about 0 when spread. Exact, linear."""
-    rows = open_rows(embeddings, least=2)
-    total = torch.zeros(rows.d, dtype=torch.float64, device=rows.device)
-    for _, block in rows.unit_blocks():
-        total += block.double().sum(dim=0)
+    rows = open_rows(embeddings, least=2).on_sphere()
+    total = rows.mean() * rows.n
     return (float(total.square().sum()) - rows.n) / (rows.n * (rows.n - 1))
 
 
 def unrelated_alignment(z_a: Embeddings, z_b: Embeddings) -> float:
     """What alignment (alpha 2) would be for views of different items: mean_{i≠j} ‖x_i − y_j‖², exact and linear."""
-    first, second = open_pair(z_a, z_b)
+    first, second = (view.on_sphere() for view in open_pair(z_a, z_b))
     sums = torch.zeros(2, first.d, dtype=torch.float64, device=first.device)
     same = 0.0
-    for start, x in first.unit_blocks():
-        x, y = x.double(), second.unit_block(start, start + len(x)).double().to(first.device)
+    for start, x in first.blocks():
+        x, y = x.double(), second.block(start, start + len(x)).double().to(first.device)
         sums += torch.stack([x.sum(dim=0), y.sum(dim=0)])
         same += float((x * y).sum())
     return 2 - 2 * (float(sums[0] @ sums[1]) - same) / (first.n * (first.n - 1))
@@ -86,13 +84,13 @@ def tolerance(embeddings: Embeddings, labels: Labels) -> float:
     ``labels`` (n,) whole numbers; rows labelled below 0 are left out. Exact and linear, by the sum of each class:
     Σ_c (‖s_c‖² − n_c) / Σ_c n_c(n_c − 1).
     """
-    rows = open_rows(embeddings, least=2)
+    rows = open_rows(embeddings, least=2).on_sphere()
     numbers = checked_labels(labels, rows.n)
     names, member = torch.unique(numbers[numbers >= 0], return_inverse=True)
     place = torch.full((rows.n,), -1)
     place[numbers >= 0] = member
     sums = torch.zeros(len(names), rows.d, dtype=torch.float64)
-    for start, block in rows.unit_blocks():
+    for start, block in rows.blocks():
         own = place[start : start + len(block)]
         sums.index_add_(0, own[own >= 0], block.cpu().double()[own >= 0])
     counts = torch.bincount(member, minlength=len(names)).double()

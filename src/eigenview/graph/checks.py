@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -113,11 +113,13 @@ def _check_shapes(embeddings: Mapping[str, Tensor]) -> None:
 def _check_values(name: str, rows: Tensor, *, normalize: bool) -> None:
     size = rows.abs().amax(dim=1)
     if not bool(size.isfinite().all()):
-        raise NotFiniteError(f"{name} must be finite; NaN or Inf in {_listed(~size.isfinite())}")
+        unusable = torch.nonzero(~size.isfinite()).flatten().tolist()
+        raise NotFiniteError(f"{name} must be finite; NaN or Inf in {some_rows(unusable, len(rows))}")
     if normalize and not bool((size > 0).all()):
-        raise DataError(f"{name} must be non-zero to be put on the sphere; zero in {_listed(size == 0)}")
+        zero = torch.nonzero(size == 0).flatten().tolist()
+        raise DataError(f"{name} must be non-zero to be put on the sphere; zero in {some_rows(zero, len(rows))}")
 
 
-def _listed(rows: Tensor) -> str:
-    numbers = torch.nonzero(rows).flatten().tolist()
-    return f"{len(numbers)} of {len(rows)} rows, first {', '.join(map(str, numbers[:5]))}"
+def some_rows(numbers: Sequence[int], rows: int) -> str:
+    """How many of so many rows, and the first of them."""
+    return f"{len(numbers)} of {rows} rows, first {', '.join(map(str, numbers[:5]))}"
