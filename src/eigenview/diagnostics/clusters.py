@@ -15,7 +15,7 @@ from eigenview.diagnostics.neighbours import all_nearest, check_neighbours
 from eigenview.diagnostics.rows import Embeddings, JoinedRows, Rows, check_same_shape, open_rows, sampled_rows
 from eigenview.diagnostics.sphere import ANCHORS, Labels, checked_labels
 from eigenview.errors import SettingError, ShapeError
-from eigenview.graph.laplacian import eigengap
+from eigenview.graph.laplacian import eigengap, joined
 from eigenview.graph.nearest import nearest
 
 NODES = 2000  # sampled for the graphs whose eigenvalues or components are sought
@@ -135,8 +135,4 @@ def _graph_of_nearest(sources: list[Rows], neighbours: int, cosine: float = -mat
     close = torch.cat([near.similarity.cpu() for near in blocks]).flatten() >= cosine
     end_of = torch.cat([near.index.cpu() for near in blocks]).flatten()
     start_of = torch.arange(n * len(sources)).repeat_interleave(neighbours)
-    edges = ((start_of[close] % n).numpy(), (end_of[close] % n).numpy())
-    graph = sparse.csr_array(sparse.coo_array((np.ones(len(edges[0])), edges), shape=(n, n)))
-    graph = graph + graph.T
-    graph.data[:] = 1.0
-    return graph
+    return joined((start_of[close] % n).numpy(), (end_of[close] % n).numpy(), n)

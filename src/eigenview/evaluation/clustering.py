@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import optimize, sparse
+from scipy import optimize
 from torch import Tensor
 
 from eigenview.errors import SettingError
 from eigenview.evaluation.checks import check_features, check_labels
-from eigenview.graph import spherical_kmeans
-from eigenview.graph.laplacian import spectral_clustering
+from eigenview.graph.clustering import best_clustering
+from eigenview.graph.laplacian import neighbour_graph, spectral_clustering
 from eigenview.graph.nearest import nearest
 
 Counts = npt.NDArray[np.float64]
@@ -36,16 +36,11 @@ def cluster(
     """
     check_features(features, "features")
     if method == "kmeans":
-        starts = [
-            spherical_kmeans(features, clusters, iterations=ITERATIONS, seed=seed + start) for start in range(STARTS)
-        ]
-        return max(starts, key=lambda clustering: clustering.objective).assignment
+        return best_clustering(features, clusters, starts=STARTS, iterations=ITERATIONS, seed=seed).assignment
     if method != "spectral":
         raise SettingError(f"clustering is by kmeans or spectral; got {method!r}")
     near = nearest(features, features, k=neighbours, excludes_self=True).index.cpu().numpy()
-    rows = np.repeat(np.arange(len(near)), neighbours)
-    edges = sparse.coo_array((np.ones(near.size), (rows, near.ravel())), shape=(len(near), len(near))).tocsr()
-    return spectral_clustering(edges.maximum(edges.T), clusters, seed=seed)
+    return spectral_clustering(neighbour_graph(near), clusters, seed=seed)
 
 
 def contingency(assignment: Tensor, labels: Tensor) -> Counts:

@@ -82,6 +82,14 @@ def spherical_kmeans(
     return Clustering(centroids, assignment, counts, tuple(objectives))
 
 
+def best_clustering(
+    embeddings: Tensor, clusters: int, *, starts: int = 10, iterations: int = 50, seed: int = 0
+) -> Clustering:
+    """The highest objective of so many starts of :func:`spherical_kmeans`, with ``seed`` and those that follow it."""
+    tries = (spherical_kmeans(embeddings, clusters, iterations=iterations, seed=seed + n) for n in range(starts))
+    return max(tries, key=lambda clustering: clustering.objective)
+
+
 class _UnitRows:
     """The rows of all processes on the sphere, scaled a block at a time; each process holds its own."""
 

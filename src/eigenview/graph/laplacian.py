@@ -22,11 +22,12 @@ from scipy.sparse import csgraph
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.graph.clustering import spherical_kmeans
+from eigenview.graph.clustering import best_clustering
 from eigenview.graph.eigen import smallest_eigenpairs
 
 Normalization = Literal["unnormalized", "symmetric", "random_walk"]
 Array = NDArray[np.float64]
+Ints = NDArray[np.int64]
 Scale = TypeVar("Scale", Tensor, NDArray[np.float64])
 
 
@@ -40,6 +41,20 @@ class Eigengap:
     @property
     def gaps(self) -> Tensor:
         return self.eigenvalues.diff()
+
+
+def joined(starts: Ints, ends: Ints, nodes: int) -> sparse.csr_array:
+    """The symmetric 0/1 graph that joins ``starts`` (e,) to ``ends`` (e,); what is joined twice is joined."""
+    edges = sparse.csr_array(sparse.coo_array((np.ones(len(starts)), (starts, ends)), shape=(nodes, nodes)))
+    graph = edges + edges.T
+    graph.data[:] = 1.0
+    return graph
+
+
+def neighbour_graph(neighbours: Ints) -> sparse.csr_array:
+    """Of ``neighbours`` (n, k), the nearest of each node: two are joined when either is among the other's."""
+    nodes, width = neighbours.shape
+    return joined(np.repeat(np.arange(nodes), width), neighbours.ravel(), nodes)
 
 
 @overload
@@ -135,8 +150,7 @@ def spectral_clustering(
     if restarts < 1:
         raise SettingError(f"restarts must be at least 1; got {restarts}")
     rows = spectral_embedding(graph, clusters, normalization="symmetric", drop_first=False)
-    runs = (spherical_kmeans(rows, clusters, iterations=50, seed=seed + run) for run in range(restarts))
-    return max(runs, key=lambda run: run.objective).assignment
+    return best_clustering(rows, clusters, starts=restarts, seed=seed).assignment
 
 
 def eigengap(

@@ -14,11 +14,9 @@ from torch import Tensor
 from eigenview.diagnostics.estimates import mean_of_sample
 from eigenview.errors import SettingError
 from eigenview.evaluation.clustering import adjusted_rand_index, contingency
-from eigenview.graph import spherical_kmeans
+from eigenview.graph.clustering import best_clustering
 
 Interval = dict[str, float]  # mean, low, high
-
-STARTS = 10  # of k-means; the best is kept
 
 
 def principal_angles(first: Tensor, second: Tensor) -> Tensor:
@@ -51,8 +49,7 @@ def rotation_to(rows: Tensor, wanted: Tensor) -> Tensor:
 
 def clusters_of(embeddings: Tensor, clusters: int, *, seed: int = 0) -> Tensor:
     """(n,) the best of ten starts of spherical k-means."""
-    runs = [spherical_kmeans(embeddings, clusters, iterations=50, seed=seed + start) for start in range(STARTS)]
-    return max(runs, key=lambda run: run.objective).assignment
+    return best_clustering(embeddings, clusters, seed=seed).assignment
 
 
 def rand_index(first: Tensor, second: Tensor) -> float:

@@ -130,6 +130,11 @@ def _image_set(name: str, splits: Sequence[AnySource], recipe: Recipe) -> ImageS
     return ImageSet(name, *train, *test, recipe=recipe)
 
 
+def first_of_each(labels: Tensor, count: int) -> Tensor:
+    """(classes · count,) the places of the first ``count`` items of each class."""
+    return torch.cat([(labels == label).nonzero()[:count, 0] for label in torch.unique(labels)])
+
+
 def labelled(name: str, source: AnySource) -> tuple[Tensor, Tensor]:
     """All images (n, c, h, w) of a source and their labels (n,)."""
     if not isinstance(source, BatchSource) or source.labels is None:

@@ -19,7 +19,7 @@ from eigenview.lab.agreement import Interval, Measure, intervals, written
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, panels, reach
 from eigenview.lab.finite_views import SHIFTS, shifted
-from eigenview.lab.images import ImageSet, on_images
+from eigenview.lab.images import ImageSet, first_of_each, on_images
 from eigenview.lab.small_encoders import (
     FEATURES,
     Branch,
@@ -62,7 +62,7 @@ def measured(layer: nn.Module, images: ImageSet, *, seed: int = 0) -> dict[str, 
     Digits are easy: there the classifiers get ``FEW`` labels a class, so that representations differ.
     """
     train, test, first, second = four_encoded(layer, images, seed=seed)
-    known = _few_of_each(images.train_labels) if images.is_tiny else torch.arange(len(train))
+    known = first_of_each(images.train_labels, FEW) if images.is_tiny else torch.arange(len(train))
     labels = images.train_labels[known]
     linear, knn = accuracies(_scaled(train, train)[known], labels, _scaled(test, train), images.test_labels)
     return {
@@ -74,11 +74,6 @@ def measured(layer: nn.Module, images: ImageSet, *, seed: int = 0) -> dict[str, 
         "uniformity": uniformity_figure(first).value,
         "rank": effective_rank(torch.cat([first, second])),
     }
-
-
-def _few_of_each(labels: Tensor) -> Tensor:
-    """The places of the first ``FEW`` items of each class."""
-    return torch.cat([(labels == label).nonzero()[:FEW, 0] for label in torch.unique(labels)])
 
 
 def _scaled(rows: Tensor, like: Tensor) -> Tensor:

@@ -23,7 +23,7 @@ from eigenview.graph.laplacian import eigengap
 from eigenview.lab.agreement import interval, written
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import panels
-from eigenview.lab.images import ImageSet, on_images
+from eigenview.lab.images import ImageSet, first_of_each, on_images
 from eigenview.lab.small_encoders import Branch, build_branch, encoded, fit
 from eigenview.losses import random_walk_laplacian
 
@@ -89,7 +89,7 @@ def run(settings: LabSettings) -> Outcome:
 
 def _look(images: ImageSet, settings: LabSettings) -> Outcome:
     pair = images.held_out_pairs(seed=settings.seed)
-    eight = _one_of_each(images.test_labels)
+    four = first_of_each(images.test_labels, 1)[:IMAGES]
     seen: dict[str, dict[str, Any]] = {}
     shown = []
     for walk in WALKS:
@@ -105,11 +105,11 @@ def _look(images: ImageSet, settings: LabSettings) -> Outcome:
             if when == "after":
                 _train(branch, images, walk, settings)
             first, second = (encoded(branch, views) for views in pair)
-            matrix = transition_matrix(first[eight], second[eight], temperature=walk.temperature)
+            matrix = transition_matrix(first[four], second[four], temperature=walk.temperature)
             shown.append((f"{walk.name}, τ = {walk.temperature:g}: {when}", matrix))
             seen[walk.name]["matrices"][when] = matrix.tolist()
             seen[walk.name][when] = _groups(first, second, walk)
-    figure = _drawn(torch.stack([views[eight] for views in pair], dim=1).flatten(0, 1), shown)
+    figure = _drawn(torch.stack([views[four] for views in pair], dim=1).flatten(0, 1), shown)
     return Outcome(seen, {images.figure: figure}, [_line(images.name, walk, figures) for walk, figures in seen.items()])
 
 
@@ -132,11 +132,6 @@ def _groups(first: Tensor, second: Tensor, walk: Walk) -> dict[str, object]:
     steps = [float(partner_probability(graph / graph.sum(dim=1, keepdim=True)).mean()) for graph in graphs]
     fours = [eigengap(graph, most=2 * IMAGES - 1).clusters == IMAGES for graph in graphs]
     return {"partner": interval(steps), "counts_four": sum(fours) / count, "groups": count}
-
-
-def _one_of_each(labels: Tensor) -> list[int]:
-    """The first item of each of the first four classes."""
-    return [int((labels == label).nonzero()[0]) for label in torch.unique(labels)[:IMAGES].tolist()]
 
 
 def _line(name: str, walk: str, figures: dict[str, Any]) -> str:

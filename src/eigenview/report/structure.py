@@ -11,7 +11,6 @@ from inspect import signature
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy import sparse
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -19,7 +18,7 @@ from eigenview.diagnostics import cluster_count, duplicate_share, spectrum
 from eigenview.diagnostics.clusters import ClusterCount
 from eigenview.errors import EigenviewError
 from eigenview.evaluation import fit_logistic
-from eigenview.graph.laplacian import spectral_embedding
+from eigenview.graph.laplacian import neighbour_graph, spectral_embedding
 from eigenview.graph.nearest import nearest
 from eigenview.runs import Sample
 
@@ -133,29 +132,20 @@ def _principal(unit: Tensor, count: int) -> Floats:
 
 
 def _spectral(neighbours: Ints) -> Floats:
-    """Random-walk eigenvectors on the graph of neighbours.
+    """Random-walk eigenvectors on the graph of neighbours, and a faint ring through all points: islands of the graph
+    stay joined, so that more than their membership shows.
 
     Loosely joined points reach far out and would leave one dot for all others: so coordinates are cut at their outer
     hundredths and drawn on an arcsinh scale, linear within the usual distance from the median.
     """
-    count, width = neighbours.shape
-    rows = np.repeat(np.arange(count), width)
-    edges = sparse.coo_array((np.ones(neighbours.size), (rows, neighbours.ravel())), shape=(count, count)).tocsr()
-    graph = edges.maximum(edges.T) + sparse.csr_array(_ring(count) * 1e-3)
-    places: Floats = spectral_embedding(graph, 2).numpy()
+    ring = neighbour_graph(np.roll(np.arange(len(neighbours)), -1)[:, None])
+    places: Floats = spectral_embedding(neighbour_graph(neighbours) + 1e-3 * ring, 2).numpy()
     low, high = np.quantile(places, [0.01, 0.99], axis=0)
     off = np.clip(places, low, high) - np.median(places, axis=0)
     usual = np.maximum(np.median(np.abs(off), axis=0), 1e-12)
     scaled = np.arcsinh(off / usual)
     even: Floats = scaled / np.maximum(np.ptp(scaled, axis=0), 1e-12)
     return even
-
-
-def _ring(count: int) -> sparse.csr_array:
-    """A faint ring through all points: islands of the graph stay joined, so that more than their membership shows."""
-    here, there = np.arange(count), np.roll(np.arange(count), -1)
-    ring = sparse.coo_array((np.ones(count), (here, there)), shape=(count, count)).tocsr()
-    return ring.maximum(ring.T)
 
 
 def _tsne(principal: Floats, seed: int) -> Floats:
