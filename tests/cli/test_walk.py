@@ -63,8 +63,14 @@ def test_a_run_goes_on_from_the_checkpoint_that_is_named(shop: Path, trained: Tr
     said = capsys.readouterr().err
     assert said.startswith("eigenview: no checkpoint besst in from best/checkpoints; there are: last, ")
     assert said.endswith("; did you mean best?\n")
-    shutil.rmtree(shop / "from best" / "checkpoints" / "last")
     again = ["train", "--resume", "--out", "from best", "--steps", "9", "--no-look"]
+    before = (shop / "from best" / "metrics.jsonl").read_text()
+    for name in ("last", "previous"):
+        shutil.rmtree(shop / "from best" / "checkpoints" / name, ignore_errors=True)
+    assert main(again) == 2
+    lost = "eigenview: from best has lost its last checkpoint; there are best: go on from one of them (--from best)\n"
+    assert capsys.readouterr().err == lost
+    assert (shop / "from best" / "metrics.jsonl").read_text() == before
     assert main([*again, "--from", "best"]) == 0
     assert "into from best, on cpu" in capsys.readouterr().out
     lines = [json.loads(line) for line in (shop / "from best" / "metrics.jsonl").read_text().splitlines()]

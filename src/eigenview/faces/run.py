@@ -122,6 +122,7 @@ def train(
     encoder: str | Mapping[str, Any] | nn.Module | None = None,
     views: str | Mapping[str, Any] | None = None,
     resume: bool = False,
+    start: str | None = None,
     listeners: Sequence[Listener] | None = None,
     **settings: Any,
 ) -> Run:
@@ -129,6 +130,7 @@ def train(
 
     ``source`` is a folder, a table, shards, a named set, or a whole ``TrainConfig``. ``settings`` are those of a run:
     ``minutes=10`` or ``epochs=…``, ``batch_size``, ``optimizer={"learning_rate": 0.01}``, ``method_settings={…}``.
+    ``start`` is the checkpoint to ``resume`` from, the last one unless given.
     A method, encoder or source of your own is named ``module:attribute``; an encoder may also be a module. Progress is
     shown unless other ``listeners`` are given.
     """
@@ -136,7 +138,7 @@ def train(
     module = encoder if isinstance(encoder, nn.Module) else None
     if isinstance(source, TrainConfig):
         with named_code(source.method, source.encoder.name, source.source):
-            directory = train_config(source, encoder=module, resume=resume, listeners=told)
+            directory = train_config(source, encoder=module, resume=resume, start=start, listeners=told)
             return Run(directory.folder, encoder=module or source.encoder.name)
     given = {**settings, "source": str(source)}
     named = {"out": None if out is None else str(out), "method": method}
@@ -148,5 +150,7 @@ def train(
     chosen = given.get("encoder", {}).get("name")
     with named_code(method, chosen, str(source)):
         prepared = prepare(given, resume=resume, encoder=module)
-        directory = train_config(prepared.config, source=prepared.source, encoder=module, resume=resume, listeners=told)
+        directory = train_config(
+            prepared.config, source=prepared.source, encoder=module, resume=resume, start=start, listeners=told
+        )
     return Run(directory.folder, encoder=module or chosen)

@@ -241,6 +241,9 @@ class Trainer:
         """From the checkpoint ``start``, or from the newest that can be read; what was measured since is forgotten."""
         there = self.directory.checkpoints.names()
         names = [start] if start is not None else [name for name in (LAST, PREVIOUS) if name in there]
+        if there and not names:
+            lost = f"{self.directory.folder} has lost its last checkpoint; there are {', '.join(there)}"
+            raise DataError(f"{lost}: go on from one of them (--from {there[0]})")
         for name in names:
             try:
                 self.state.restore(self.directory.checkpoints.load(name))
