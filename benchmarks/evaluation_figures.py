@@ -28,6 +28,7 @@ from eigenview.evaluation import (
     PROBES,
     DepthProtocol,
     FinetuneProtocol,
+    Folds,
     Measuring,
     Subject,
     Task,
@@ -152,7 +153,7 @@ def folds(bench: Bench, names: Sequence[str] = ENCODERS) -> None:
     def make(name: str, protocol: str) -> Iterable[Score]:
         parts = read_folds(bench.data / "stl10_64/train.parquet")
         subject = bench.subject(name)
-        return fold_scores(subject, bench.stl10, parts, protocols=[protocol], name="stl10", measuring=bench.how)
+        return fold_scores(subject, Folds(bench.stl10, parts, "stl10"), protocols=[protocol], measuring=bench.how)
 
     for protocol, name in product(("knn", "linear"), names):
         bench.figure(f"folds {protocol} {name}", partial(make, name, protocol))

@@ -179,11 +179,11 @@ def test_standardised_columns_have_the_training_parts_statistics_and_constant_on
     train, test = (torch.randn(50, 4, dtype=torch.float64, generator=generator) * 3 + 5 for _ in range(2))
     train[:, 2] = test[:, 2] = 7.0
     labels = torch.arange(50) % 2
-    split = Split(train, labels, test, labels, "pooled", {}, "x", "", 0)
+    split = Split(train, labels, test, labels, "pooled", {}, PIXELS, Measuring())
     before, after = split.standardised()
     assert torch.allclose(before.std(dim=0), torch.tensor([1.0, 1.0, 0.0, 1.0], dtype=torch.float64))
     assert (after[:, 2] == 0).all()
-    moved = Split(train, labels, test + 1, labels, "pooled", {}, "x", "", 0).standardised()[0]
+    moved = Split(train, labels, test + 1, labels, "pooled", {}, PIXELS, Measuring()).standardised()[0]
     assert torch.equal(before, moved)
     kept = [0, 1, 3]  # a column that vanished changes no prediction
     whole = few_label_accuracy(before, labels, after, labels, per_class=3, draws=4)

@@ -17,6 +17,7 @@ from eigenview.data import ArraySource
 from eigenview.evaluation import (
     PROTOCOLS,
     FinetuneProtocol,
+    Folds,
     Measuring,
     Protocol,
     RawPixels,
@@ -133,7 +134,7 @@ def test_a_folds_own_test_items_never_train_it(monkeypatch):
             labels[200:] = (labels[200:] + 1) % CLASSES  # items that no fold trains on
         instead_of(monkeypatch, "knn", watching)
         changed = ArraySource(source.batch(np.arange(300)).numpy(), labels=labels)
-        assert len(list(fold_scores(PIXELS, changed, folds, protocols=["knn"]))) > 1
+        assert len(list(fold_scores(PIXELS, Folds(changed, folds), protocols=["knn"]))) > 1
         seen.append(fitted)
     assert len(seen[0]) == 4
     assert all(torch.equal(before, after) for before, after in zip(*seen, strict=True))

@@ -20,6 +20,7 @@ from torch import Tensor
 from eigenview.data import decoded, open_source, subset
 from eigenview.evaluation import (
     DepthProtocol,
+    Folds,
     RawPixels,
     Subject,
     adjusted_rand_index,
@@ -148,6 +149,6 @@ def test_stl10_is_measured_on_its_official_folds():
     folds = read_folds(table)
     assert [len(fold) for fold in folds] == [1000] * 10
     pixels = Subject("raw pixels", RawPixels(16), CentreView(16, 16))
-    scores = list(fold_scores(pixels, decoded(open_source(table)), folds, protocols=["knn"]))
+    scores = list(fold_scores(pixels, Folds(decoded(open_source(table)), folds), protocols=["knn"]))
     assert scores
     assert all(0.2 < score.value < 0.4 for score in scores)

@@ -16,7 +16,7 @@ Examples:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,8 +28,7 @@ from eigenview.cli.run_options import RunOptions, open_with, say_wait, seconds_a
 from eigenview.errors import SettingError
 
 if TYPE_CHECKING:
-    from eigenview.data import Source
-    from eigenview.evaluation import Task
+    from eigenview.evaluation import Folds, Task
     from eigenview.runs import Score, TrainedRun
 
 
@@ -64,8 +63,7 @@ def run(arguments: list[str]) -> None:
     output = Output(as_json=options.as_json)
     measured = open_with(options, options.run, output)
     scores = []
-    measure = _measured if options.folds is None else _measured_by_folds
-    for score in measure(options, measured, output):
+    for score in _measured(options, measured, output):
         output.say(line_of(score))
         scores.append(score)
     output.result([score_as_json(score) for score in scores])
@@ -77,9 +75,13 @@ def run(arguments: list[str]) -> None:
 def _measured(options: Options, run: TrainedRun, output: Output) -> Iterator[Score]:
     from eigenview.evaluation import BASELINES, Measuring, evaluate_run
 
-    tasks = list(_tasks(options, output))
+    tasks: list[Task | Folds] = [*_tasks(options, output)] if options.folds is None else [_folds(options)]
     others = None if options.supervised is None else open_with(options, options.supervised, output)
-    _say_wait(options, run, [part for task in tasks for part in (task.train, task.test)], output)
+    if options.cache is None or not options.cache.exists():
+        images = sum(len(task.train) + (len(task.test) if task.test is not task.train else 0) for task in tasks)
+        encoders = 1 + options.baselines + (others is not None)
+        what = f"features of {images:,} images by {encoders} encoders (then the protocols)"
+        say_wait(output, what, images * encoders * seconds_an_image(run, tasks[0].train))
     return evaluate_run(
         run,
         tasks,
@@ -91,33 +93,17 @@ def _measured(options: Options, run: TrainedRun, output: Output) -> Iterator[Sco
     )
 
 
-def _say_wait(options: Options, run: TrainedRun, sources: Sequence[Source], output: Output) -> None:
-    """How long the features take; each protocol shows its own progress."""
-    images, encoders = sum(map(len, sources)), 1 + options.baselines + (options.supervised is not None)
-    if options.cache is None or not options.cache.exists():
-        what = f"features of {images:,} images by {encoders} encoders (then the protocols)"
-        say_wait(output, what, images * encoders * seconds_an_image(run, sources[0]))
+def _folds(options: Options) -> Folds:
+    """Opened as it is: folds count the rows of the table, readable or not."""
+    from eigenview.data import Source, open_source
+    from eigenview.evaluation import Folds, read_folds
 
-
-def _measured_by_folds(options: Options, run: TrainedRun, output: Output) -> Iterator[Score]:
-    from eigenview.evaluation import BASELINES, Measuring, evaluate_run_folds, open_labelled, read_folds
-
-    others = None if options.supervised is None else open_with(options, options.supervised, output)
     if options.source is None or options.test is not None or options.sets:
         raise SettingError("--folds belongs to one SOURCE, a Parquet table, without --test and --set")
-    table, labelled = Path(options.source.partition("?")[0]), open_labelled(options.source)
-    _say_wait(options, run, [labelled], output)
-    return evaluate_run_folds(
-        run,
-        labelled,
-        read_folds(table, column=str(options.folds)),
-        name=table.name,
-        protocols=options.protocol,
-        layers=options.layers,
-        supervised=others,
-        baselines=tuple(BASELINES) if options.baselines else (),
-        measuring=Measuring(cache=options.cache, seed=options.seed),
-    )
+    table = options.source.partition("?")[0]
+    folds, source = read_folds(table, column=str(options.folds)), open_source(options.source)
+    assert isinstance(source, Source)  # a table is
+    return Folds(source, folds, Path(table).name)
 
 
 def _tasks(options: Options, output: Output) -> Iterator[Task]:

@@ -26,11 +26,11 @@ from eigenview.evaluation.protocol_scores import Split
 from eigenview.evaluation.protocols import FINETUNES, PROBES, FinetuneProtocol, ProbeProtocol, ProbeViews
 from eigenview.evaluation.retrieval import Retrieval, retrieve
 from eigenview.evaluation.run_look import diagnose_run
-from eigenview.evaluation.run_scores import evaluate_run, evaluate_run_folds
+from eigenview.evaluation.run_scores import evaluate_run
 from eigenview.evaluation.sampling import save_sample
 from eigenview.evaluation.scores import bootstrap_interval, mean_score, over_repeats
 from eigenview.evaluation.selection import EncoderChoice, choose_encoder
-from eigenview.evaluation.subjects import BASELINES, Measuring, Subject, Task, subjects_of
+from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
 from eigenview.evaluation.tasks import open_labelled, open_task, split_by_class
 
 __all__ = [
@@ -48,6 +48,7 @@ __all__ = [
     "Features",
     "FewLabels",
     "FinetuneProtocol",
+    "Folds",
     "LinearClassifier",
     "Measuring",
     "Observation",
@@ -77,7 +78,6 @@ __all__ = [
     "diagnose_run",
     "evaluate",
     "evaluate_run",
-    "evaluate_run_folds",
     "extract",
     "few_label_accuracy",
     "finetune",

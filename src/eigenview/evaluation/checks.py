@@ -56,6 +56,17 @@ def check_no_class_is_new(train: Tensor, test: Tensor) -> None:
         raise DataError(f"{what} {some(new)} of the test labels never occur in training; is it the same label order?")
 
 
+def check_split(train: Tensor, train_labels: Tensor, test: Tensor, test_labels: Tensor) -> None:
+    """Rows and labels to learn from, of several classes, and others to be tested on, of no new class."""
+    check_features(train, "training features")
+    check_features(test, "test features")
+    check_same_width(train, test, ("training features", "test features"))
+    check_labels(train_labels, len(train), "training labels")
+    check_labels(test_labels, len(test), "test labels")
+    check_several_classes(train_labels, "training labels")
+    check_no_class_is_new(train_labels, test_labels)
+
+
 def some(numbers: Tensor) -> str:
     """The first few of some whole numbers, for a message."""
     return ", ".join(str(int(number)) for number in numbers[:SHOWN]) + (", …" if len(numbers) > SHOWN else "")

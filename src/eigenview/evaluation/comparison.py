@@ -10,15 +10,8 @@ import numpy as np
 
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.scores import Values, bootstrap_interval
+from eigenview.evaluation.subjects import COMPARED_WITH, SUPERVISED
 from eigenview.runs import RunDirectory, Score
-
-BASELINES = (
-    "supervised",
-    "untrained",
-    "raw pixels",
-    "colour statistics",
-    "training mean",
-)  # subjects that come last in a table
 
 
 @dataclass(frozen=True)
@@ -101,7 +94,7 @@ def compare_runs(
     if supervised is not None:
         name = Path(supervised).resolve().name
         own = [score for score in _own(Path(supervised)) if score.subject == name]
-        scores += [replace(score, subject="supervised") for score in own]
+        scores += [replace(score, subject=SUPERVISED) for score in own]
     rows: dict[tuple[str, str], dict[str, Score]] = {}
     for score in scores:
         if protocols is None or score.name.startswith(tuple(protocols)):
@@ -124,14 +117,10 @@ def comparison_table(rows: Mapping[str, Sequence[Compared]]) -> str:
     lines = ["| measurement | subject | value | difference | p |", "|---|---|---|---|---|"]
     for label, row in rows.items():
         for entry in row:
-            low, high = entry.score.interval
-            value = f"{entry.score.value:.4f} [{low:.4f}, {high:.4f}]"
-            if entry is row[0]:
-                lines.append(f"| {label} | {entry.score.subject} | {value} | | |")
-                continue
             between = "" if entry.interval is None else f" [{entry.interval[0]:+.4f}, {entry.interval[1]:+.4f}]"
             chance = "" if entry.p_value is None else f"{entry.p_value:.2g}"
-            lines.append(f"| {label} | {entry.score.subject} | {value} | {entry.difference:+.4f}{between} | {chance} |")
+            gain = "| |" if entry is row[0] else f"{entry.difference:+.4f}{between} | {chance} |"
+            lines.append(f"| {label} | {entry.score.subject} | {_cell(entry.score)} | {gain}")
     return "\n".join(lines)
 
 
@@ -154,7 +143,7 @@ def table(scores: Sequence[Score]) -> str:
 
 def _place(subject: str) -> int:
     """Where a subject stands in a row: runs first, in the order given (sorting is stable), then the baselines."""
-    return BASELINES.index(subject) if subject in BASELINES else -1
+    return COMPARED_WITH.index(subject) if subject in COMPARED_WITH else -1
 
 
 def titles(scores: Sequence[Score]) -> list[str]:

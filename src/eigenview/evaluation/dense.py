@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from eigenview.data import Source
 from eigenview.data.order import Plan
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation.scores import mean_score
-from eigenview.evaluation.subjects import Measuring, Subject, Task
+from eigenview.evaluation.subjects import TRAINING_MEAN, Measuring, Subject, Task
 from eigenview.files import JSON
 from eigenview.nn import POOLED, Encoder
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
@@ -102,8 +103,8 @@ def predict_depth(
     _fit(decoder, maps, (depth - centre) / spread, protocol, seed, shows_progress)
     decoder.eval()
     with torch.no_grad():
-        found = torch.cat([decoder(test_maps[start : start + ROWS]) for start in range(0, len(test_maps), ROWS)])
-    errors = (found * spread + centre - test_depth).square().mean(dim=(1, 2, 3))
+        predicted = torch.cat([decoder(test_maps[start : start + ROWS]) for start in range(0, len(test_maps), ROWS)])
+    errors = (predicted * spread + centre - test_depth).square().mean(dim=(1, 2, 3))
     return DepthResult(errors.double(), (centre - test_depth).square().mean(dim=(1, 2, 3)).double())
 
 
@@ -124,6 +125,7 @@ def depth_scores(
     data: dict[str, JSON] = {"train": _identity(task.train), "test": _identity(task.test)}
     if task.name:
         data["set"] = task.name
+    score = partial(mean_score, metric="mse", data=data, seed=how.seed, higher_is_better=False)
     means = None
     for layer in layers if layers is not None else _deepest_maps(subject.encoder):
         way = replace(given, layer=layer)
@@ -131,11 +133,13 @@ def depth_scores(
             subject.encoder, task.train, task.test, protocol=way, seed=how.seed, shows_progress=how.is_shown
         )
         settings = {name: value for name, value in asdict(way).items() if name not in ("mean", "std")}
-        yield _score(result.errors, f"depth {layer}", settings, data, subject.name, subject.identity, how.seed)
+        yield score(
+            result.errors, name=f"depth {layer}", protocol=settings, subject=subject.name, encoder=subject.identity
+        )
         means = result.mean_errors
     if means is not None:
         settings = {"border": given.border, "output": given.output}
-        yield _score(means, "depth mean", settings, data, "training mean", "", how.seed)
+        yield score(means, name="depth mean", protocol=settings, subject=TRAINING_MEAN)
 
 
 def _deepest_maps(encoder: Encoder) -> list[str]:
@@ -145,22 +149,6 @@ def _deepest_maps(encoder: Encoder) -> list[str]:
     with evaluating(encoder):
         maps = encoder.features(images.to(next(encoder.parameters(), images).device), names) if names else {}
     return [name for name in names if maps[name].ndim == 4][-2:]
-
-
-def _score(
-    errors: Tensor, name: str, protocol: dict[str, JSON], data: dict[str, JSON], subject: str, weights: str, seed: int
-) -> Score:
-    return mean_score(
-        errors,
-        name=name,
-        metric="mse",
-        protocol=protocol,
-        data=data,
-        subject=subject,
-        encoder=weights,
-        seed=seed,
-        higher_is_better=False,
-    )
 
 
 def _identity(source: Source) -> str:
@@ -205,10 +193,10 @@ def _read(encoder: Encoder, source: Source, protocol: DepthProtocol) -> tuple[Te
         images = torch.stack([_square(source.image(item).pixels(), protocol) for item in items])
         low, high = (torch.tensor(values)[:, None, None] for values in (protocol.mean, protocol.std))
         seen = ((images / 255 - low) / high).to(next(encoder.parameters(), images).device)
-        found = encoder.features(seen, [protocol.layer])[protocol.layer]
-        if found.ndim != 4:
+        features = encoder.features(seen, [protocol.layer])[protocol.layer]
+        if features.ndim != 4:
             raise SettingError(f"layer {protocol.layer!r} has no positions to decode depth from; pick a convolution")
-        maps.append(found.float().cpu())
+        maps.append(features.float().cpu())
         depths.append(torch.stack([_depth(source, item, protocol) for item in items]))
     return torch.cat(maps), torch.cat(depths)
 

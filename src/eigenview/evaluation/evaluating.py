@@ -64,15 +64,4 @@ def _splits(subject: Subject, task: Task, layers: Sequence[str], how: Measuring)
     before, after = (how.features(subject, source, layers) for source in (task.train, task.test))
     data = task.identity(before.labelled, after.labelled)
     for layer in layers:
-        yield Split(
-            before[layer],
-            before.labelled,
-            after[layer],
-            after.labelled,
-            layer,
-            dict(data),
-            subject.name,
-            subject.identity,
-            how.seed,
-            how.is_shown,
-        )
+        yield Split(before[layer], before.labelled, after[layer], after.labelled, layer, data, subject, how)

@@ -11,14 +11,7 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.checks import (
-    check_features,
-    check_labels,
-    check_no_class_is_new,
-    check_same_width,
-    check_several_classes,
-    some,
-)
+from eigenview.evaluation.checks import check_split, some
 from eigenview.evaluation.drawn_fits import draws_together, fit_draws
 from eigenview.evaluation.knn import knn_predict
 from eigenview.evaluation.lbfgs import Advance
@@ -57,13 +50,7 @@ def few_label_accuracy(
     The penalty is fixed, because with so few labels there are none to choose it by. The interval is over draws.
     ``advance`` hears of every draw that is done.
     """
-    check_features(train, "training features")
-    check_features(test, "test features")
-    check_same_width(train, test, ("training features", "test features"))
-    check_labels(train_labels, len(train), "training labels")
-    check_labels(test_labels, len(test), "test labels")
-    check_several_classes(train_labels, "training labels")
-    check_no_class_is_new(train_labels, test_labels)
+    check_split(train, train_labels, test, test_labels)
     if draws < 1 or per_class < 1:
         raise SettingError(f"few labels need at least one draw and one label a class; got {draws} and {per_class}")
     if classifier not in ("logistic", "nearest"):

@@ -84,9 +84,7 @@ def finetune_scores(
     for share, protocol in given.items():
         kept = torch.isin(before.index, draw_share(source_labels(task.train, "training"), share, seed=how.seed))
         rows, labels = before[POOLED][kept], before.labelled[kept]
-        split = Split(
-            rows, labels, after[POOLED], after.labelled, POOLED, dict(data), subject.name, subject.identity, how.seed
-        )
+        split = Split(rows, labels, after[POOLED], after.labelled, POOLED, data, subject, how)
         known, unknown = split.standardised()
         right = fit_logistic(known, labels).predict(unknown) == after.labelled
         yield split.score(right, f"frozen {share:.0%}", "accuracy", share=share, inverse_penalty=1.0)

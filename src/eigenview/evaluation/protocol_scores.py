@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from eigenview.evaluation.checks import check_labels, check_no_class_is_new, check_several_classes
+from eigenview.evaluation.checks import check_split
 from eigenview.evaluation.clustering import (
     STARTS,
     adjusted_rand_index,
@@ -25,6 +25,7 @@ from eigenview.evaluation.probe import FeatureRows, train_probe
 from eigenview.evaluation.protocols import PROBES, ProbeProtocol
 from eigenview.evaluation.retrieval import retrieve
 from eigenview.evaluation.scores import mean_score, subsample_interval
+from eigenview.evaluation.subjects import Measuring, Subject
 from eigenview.files import JSON
 from eigenview.progress import progress_bar
 from eigenview.runs import Score
@@ -45,17 +46,12 @@ class Split:
     test: Tensor  # (m, d)
     test_labels: Tensor
     layer: str
-    data: dict[str, JSON]
-    subject: str
-    encoder: str
-    seed: int
-    shows_progress: bool = False
+    data: Mapping[str, JSON]
+    subject: Subject
+    how: Measuring
 
     def __post_init__(self) -> None:
-        check_labels(self.train_labels, len(self.train), "training labels")
-        check_labels(self.test_labels, len(self.test), "test labels")
-        check_several_classes(self.train_labels, "training labels")
-        check_no_class_is_new(self.train_labels, self.test_labels)
+        check_split(self.train, self.train_labels, self.test, self.test_labels)
 
     def standardised(self) -> tuple[Tensor, Tensor]:
         """Both parts with the training columns' mean 0 and deviation 1; constant columns become 0."""
@@ -70,9 +66,9 @@ class Split:
             metric=metric,
             protocol={"layer": self.layer, **protocol},
             data=self.data,
-            subject=self.subject,
-            encoder=self.encoder,
-            seed=self.seed,
+            subject=self.subject.name,
+            encoder=self.subject.identity,
+            seed=self.how.seed,
         )
 
 
@@ -92,8 +88,8 @@ def linear_scores(split: Split) -> Iterator[Score]:
     """Logistic regression on standardised features, the penalty by cross-validation on the training part."""
     train, test = split.standardised()
     fits = len(INVERSE_PENALTIES) * (FOLDS + 1)
-    with progress_bar(f"linear: {split.subject}", total=fits, shown=split.shows_progress) as advance:
-        selection = select_logistic(train, split.train_labels, folds=FOLDS, seed=split.seed, advance=advance)
+    with progress_bar(f"linear: {split.subject.name}", total=fits, shown=split.how.is_shown) as advance:
+        selection = select_logistic(train, split.train_labels, folds=FOLDS, seed=split.how.seed, advance=advance)
     right = selection.classifier.predict(test) == split.test_labels
     grid: list[JSON] = [*INVERSE_PENALTIES]
     score = split.score(right, "linear", "accuracy", standardised=True, inverse_penalties=grid, folds=FOLDS)
@@ -111,7 +107,7 @@ def few_label_scores(split: Split) -> Iterator[Score]:
     for count in (number for number in LABELS_PER_CLASS if number <= fewest):
         for classifier, prefix, (train, test), own in kinds:
             name = f"{prefix}{count} labels a class"
-            with progress_bar(f"{name}: {split.subject}", total=DRAWS, shown=split.shows_progress) as advance:
+            with progress_bar(f"{name}: {split.subject.name}", total=DRAWS, shown=split.how.is_shown) as advance:
                 accuracy = few_label_accuracy(
                     train,
                     split.train_labels,
@@ -120,7 +116,7 @@ def few_label_scores(split: Split) -> Iterator[Score]:
                     per_class=count,
                     classifier=classifier,
                     draws=DRAWS,
-                    seed=split.seed,
+                    seed=split.how.seed,
                     advance=advance,
                 )
             score = split.score(accuracy.items, name, "accuracy", draws=DRAWS, **own)
@@ -138,7 +134,7 @@ def cluster_scores(split: Split, *, method: str, name: str) -> Iterator[Score]:
     """Clusters of the test features, as many as there are classes; no label is used to find them."""
     count = len(torch.unique(split.test_labels))
     edges = min(CLUSTER_NEIGHBOURS, len(split.test) - 1)
-    groups = cluster(split.test, count, method=method, neighbours=edges, seed=split.seed)  # type: ignore[arg-type]
+    groups = cluster(split.test, count, method=method, neighbours=edges, seed=split.how.seed)  # type: ignore[arg-type]
     settings: dict[str, JSON] = {"starts": STARTS} if method == "kmeans" else {"neighbours": edges}
     hits = split.score(cluster_hits(groups, split.test_labels), name, "hungarian accuracy", clusters=count, **settings)
     yield hits
@@ -149,7 +145,7 @@ def cluster_scores(split: Split, *, method: str, name: str) -> Iterator[Score]:
             len(groups),
             limits=(lowest, 1.0),
             draws=200,
-            seed=split.seed,
+            seed=split.how.seed,
         )
         value = measure(contingency(groups, split.test_labels))
         yield replace(hits, metric=metric, value=value, interval=interval, items=())
@@ -165,7 +161,7 @@ def retrieval_scores(split: Split) -> Iterator[Score]:
 
 def probe_scores(split: Split, *, name: str, protocol: ProbeProtocol) -> Iterator[Score]:
     """A minibatch protocol on the features of the evaluation view, at the paper's learning rate."""
-    result = train_probe(protocol, FeatureRows(split.train, split.train_labels), seed=split.seed)
+    result = train_probe(protocol, FeatureRows(split.train, split.train_labels), seed=split.how.seed)
     right = result.classifier.predict(split.test) == split.test_labels
     settings = {key: value for key, value in asdict(protocol).items() if key not in ("views", "margin")}
     yield split.score(right, f"probe {name}", "accuracy", views="evaluation", **settings)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Self
 
 from eigenview.errors import SettingError
 from eigenview.names import Table
@@ -30,8 +30,22 @@ class ProbeViews:
         )
 
 
+class _Epochs:
+    """A schedule in epochs, with milestones among them."""
+
+    epochs: int
+    milestones: tuple[int, ...]
+
+    def shortened(self, epochs: int) -> Self:
+        """The same in fewer (or more) epochs: milestones move in proportion."""
+        if epochs < 1:
+            raise SettingError(f"training needs at least one epoch; got {epochs}")
+        moved = tuple(round(milestone * epochs / self.epochs) for milestone in self.milestones)
+        return replace(self, epochs=epochs, milestones=moved)  # type: ignore[type-var]  # a dataclass inherits this
+
+
 @dataclass(frozen=True)
-class ProbeProtocol:
+class ProbeProtocol(_Epochs):
     """A linear layer trained by minibatches on frozen features. Its paper's values; the encoder is in eval mode."""
 
     learning_rate: float
@@ -53,13 +67,6 @@ class ProbeProtocol:
     def test_view(self, view: CentreView) -> CentreView:
         """The test images as the paper sees them, at the size and with the statistics of ``view``."""
         return replace(view, resize=round(self.margin * view.size))
-
-    def shortened(self, epochs: int) -> ProbeProtocol:
-        """The same in fewer (or more) epochs: milestones move in proportion."""
-        if epochs < 1:
-            raise SettingError(f"a probe needs at least one epoch; got {epochs}")
-        moved = tuple(round(milestone * epochs / self.epochs) for milestone in self.milestones)
-        return replace(self, epochs=epochs, milestones=moved)
 
 
 SIMCLR_COLOUR = Jitter(0.8, 0.8, 0.8, 0.2, probability=0.8)
@@ -98,7 +105,7 @@ PROBES = Table(
 
 
 @dataclass(frozen=True)
-class FinetuneProtocol:
+class FinetuneProtocol(_Epochs):
     """SwAV's semi-supervised schedule: 20 epochs, × 0.2 at 12 and 16, no decay; its rates for 10 % of ImageNet."""
 
     trunk_rate: float = 0.01
@@ -111,13 +118,6 @@ class FinetuneProtocol:
     factor: float = 0.2
     deviation: float = 0.01  # of the head's starting weights
     views: ProbeViews = ProbeViews()
-
-    def shortened(self, epochs: int) -> FinetuneProtocol:
-        """The same in fewer (or more) epochs: milestones move in proportion."""
-        if epochs < 1:
-            raise SettingError(f"fine-tuning needs at least one epoch; got {epochs}")
-        moved = tuple(round(milestone * epochs / self.epochs) for milestone in self.milestones)
-        return replace(self, epochs=epochs, milestones=moved)
 
 
 FINETUNES = Table(

@@ -7,7 +7,7 @@ from typing import Literal
 from eigenview.data import Source
 from eigenview.diagnostics import Diagnosis
 from eigenview.errors import SettingError
-from eigenview.evaluation.observation import Observation, Observed, diagnose_observation, features_only, observe
+from eigenview.evaluation.observation import Observed, diagnose_observation, features_only, observe
 from eigenview.evaluation.sampling import save_sample
 from eigenview.runs import TrainedRun
 
@@ -33,13 +33,10 @@ def diagnose_run(
         raise SettingError(f"where is projection or features; got {where!r}")
     name = f"the checkpoint {run.checkpoint} of {run.folder}"
     observation = observe(Observed.of_run(run), source, items=items, seed=seed, workers=workers, name=name)
-    diagnosis = _diagnosed(run, features_only(observation) if where == "features" else observation)
+    judged = features_only(observation) if where == "features" else observation
+    prototypes = run.prototypes if judged.has_head else ()
+    diagnosis = diagnose_observation(judged, prototypes=prototypes, progress=run.directory.progress())
     if keeps:
         run.directory.save_diagnosis(diagnosis)
         save_sample(run, source, observation)
     return diagnosis
-
-
-def _diagnosed(run: TrainedRun, observation: Observation) -> Diagnosis:
-    prototypes = run.prototypes if observation.has_head else ()
-    return diagnose_observation(observation, prototypes=prototypes, progress=run.directory.progress())

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from torch import Tensor
-
 from eigenview.batches import PROJECTION
 from eigenview.batches.sketch import share_within
 from eigenview.data import Source
@@ -15,7 +13,7 @@ from eigenview.errors import SettingError
 from eigenview.evaluation.evaluating import PROTOCOLS, evaluate
 from eigenview.evaluation.folds import fold_scores
 from eigenview.evaluation.sampling import label_stored_sample
-from eigenview.evaluation.subjects import BASELINES, Measuring, Subject, Task, subjects_of
+from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
 from eigenview.nn import POOLED
 from eigenview.runs import SEEN, Score, TrainedRun
 
@@ -24,7 +22,7 @@ CHANCE = 0.05  # share of the test images that training may have seen as copies,
 
 def evaluate_run(
     run: TrainedRun,
-    tasks: Sequence[Task],
+    tasks: Sequence[Task | Folds],
     *,
     protocols: Sequence[str] = ("knn", "linear"),
     layers: Sequence[str] = (POOLED,),
@@ -32,7 +30,7 @@ def evaluate_run(
     supervised: TrainedRun | None = None,
     measuring: Measuring | None = None,
 ) -> Iterator[Score]:
-    """Scores of a run and its baselines on every task, kept in ``RUN/evaluation`` as soon as they are known.
+    """Scores of a run and its baselines on every task (or folds), kept in ``RUN/evaluation`` as soon as they are known.
 
     ``supervised`` is a run trained on labels. Scores of a run that saw the test images say so (``was_seen``). The layer
     ``projection`` is the run's own, after its head: baselines have none and are measured on the other layers that they
@@ -48,33 +46,13 @@ def evaluate_run(
     ):
         own = subject.layers_among(layers)
         for task in tasks if own else ():
-            scores = evaluate(subject, task, protocols=protocols, layers=own, measuring=how)
+            if isinstance(task, Folds):
+                scores = fold_scores(subject, task, protocols=protocols, layers=own, measuring=how)
+            else:
+                scores = evaluate(subject, task, protocols=protocols, layers=own, measuring=how)
             yield from _kept(run, _noted(scores, subject, [run, supervised], task.test), how)
     if rank(how.group) == 0:
         label_stored_sample(run, tasks)
-
-
-def evaluate_run_folds(
-    run: TrainedRun,
-    source: Source,
-    folds: Sequence[Tensor],
-    *,
-    name: str = "",
-    protocols: Sequence[str] = ("knn", "linear"),
-    layers: Sequence[str] = (POOLED,),
-    baselines: Sequence[str] = tuple(BASELINES),
-    supervised: TrainedRun | None = None,
-    measuring: Measuring | None = None,
-) -> Iterator[Score]:
-    """As :func:`evaluate_run`, on folds that the data set brings along (:func:`fold_scores`)."""
-    how = measuring or Measuring()
-    for subject in subjects_of(
-        run, baselines=baselines, supervised=supervised, with_head=PROJECTION in layers, seed=how.seed
-    ):
-        own = subject.layers_among(layers)
-        if own:
-            scores = fold_scores(subject, source, folds, protocols=protocols, layers=own, name=name, measuring=how)
-            yield from _kept(run, _noted(scores, subject, [run, supervised], source), how)
 
 
 def _noted(

@@ -18,7 +18,7 @@ from eigenview.diagnostics import cluster_count
 from eigenview.errors import DataError
 from eigenview.evaluation.clustering import cluster
 from eigenview.evaluation.observation import Observation, nearest_prototype
-from eigenview.evaluation.subjects import Task
+from eigenview.evaluation.subjects import Folds, Task
 from eigenview.runs import Packed, TrainedRun, label_sample, write_sample
 from eigenview.views import Cropper, Recipe, Views
 from eigenview.views.picture import view_pixels
@@ -56,7 +56,7 @@ def save_sample(run: TrainedRun, source: Source, observation: Observation) -> Pa
     return write_sample(run.folder, sample, thumbnails=_thumbnails(chosen), views=_views(chosen, run.recipe, seed))
 
 
-def label_stored_sample(run: TrainedRun, tasks: Sequence[Task]) -> bool:
+def label_stored_sample(run: TrainedRun, tasks: Sequence[Task | Folds]) -> bool:
     """Labels for the run's stored sample from a task that has the very same images, so that the map shows classes.
 
     False where the sample has labels, or no task has half of its images.

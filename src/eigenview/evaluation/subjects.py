@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,6 +22,8 @@ from eigenview.runs import TrainedRun
 from eigenview.views import CentreView
 
 UNTRAINED, RAW_PIXELS, COLOURS, SUPERVISED = "untrained", "raw pixels", "colour statistics", "supervised"
+TRAINING_MEAN = "training mean"  # in the place of depth
+COMPARED_WITH = (SUPERVISED, UNTRAINED, RAW_PIXELS, COLOURS, TRAINING_MEAN)  # subjects that come last in a table
 
 
 @dataclass(frozen=True)
@@ -66,6 +68,23 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Folds:
+    """Labelled images and the items of every fold they bring along: each is learned from, and the rest is the test."""
+
+    source: Source
+    folds: Sequence[Tensor]
+    name: str = ""
+
+    @property
+    def train(self) -> Source:
+        return self.source
+
+    @property
+    def test(self) -> Source:
+        return self.source
+
+
+@dataclass(frozen=True)
 class Measuring:
     """How: where features are kept, what random choices are drawn by, which processes share the work."""
 
@@ -96,19 +115,12 @@ class Measuring:
         )
 
 
-def untrained_subject(run: TrainedRun, seed: int) -> Subject:
-    return Subject(UNTRAINED, run.untrained(seed=seed), run.view)
-
-
-def pixel_subject(run: TrainedRun, seed: int) -> Subject:
-    return Subject(RAW_PIXELS, RawPixels(run.view.size, channels=run.channels), run.view)
-
-
-def colour_subject(run: TrainedRun, seed: int) -> Subject:
-    return Subject(COLOURS, ColourStatistics(channels=run.channels), run.view)
-
-
-BASELINES = Table("baseline", {UNTRAINED: untrained_subject, RAW_PIXELS: pixel_subject, COLOURS: colour_subject})
+MAKERS: dict[str, Callable[[TrainedRun, int], Encoder]] = {
+    UNTRAINED: lambda run, seed: run.untrained(seed=seed),
+    RAW_PIXELS: lambda run, _: RawPixels(run.view.size, channels=run.channels),
+    COLOURS: lambda run, _: ColourStatistics(channels=run.channels),
+}
+BASELINES = Table("baseline", MAKERS)
 
 
 def subjects_of(
@@ -120,8 +132,8 @@ def subjects_of(
     seed: int = 0,
 ) -> list[Subject]:
     """The run, then what it must beat: the baselines by name, and a run trained on labels."""
-    makers = [BASELINES.find(name) for name in baselines]
-    first = [Subject.of_run(run, with_head=with_head)]
+    makers = {name: BASELINES.find(name) for name in baselines}
+    subjects = [Subject.of_run(run, with_head=with_head)]
     if supervised is not None:
-        first.append(Subject.of_run(supervised, name=SUPERVISED))
-    return [*first, *(make(run, seed) for make in makers)]
+        subjects.append(Subject.of_run(supervised, name=SUPERVISED))
+    return [*subjects, *(Subject(name, make(run, seed), run.view) for name, make in makers.items())]

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from eigenview.diagnostics import Diagnosis
 from eigenview.errors import EigenviewError
-from eigenview.evaluation.comparison import BASELINES
+from eigenview.evaluation.subjects import COMPARED_WITH
 from eigenview.files import JSON
 from eigenview.runs import Metrics, RunDirectory, Sample, Score
 
@@ -34,7 +34,7 @@ class RunFiles:
 
     def own_scores(self) -> list[Score]:
         """One a protocol and data set; those under a former name of the folder count where there are no others."""
-        own = [score for score in self.scores if score.subject not in BASELINES]
+        own = [score for score in self.scores if score.subject not in COMPARED_WITH]
         kept: dict[tuple[str, str], Score] = {}
         for score in sorted(own, key=lambda score: score.subject != self.name):
             kept.setdefault((score.protocol_hash, score.data_hash), score)

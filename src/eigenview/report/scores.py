@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from eigenview.errors import SettingError
 from eigenview.evaluation import Compared, compare
-from eigenview.evaluation.comparison import BASELINES
+from eigenview.evaluation.subjects import COMPARED_WITH
 from eigenview.nn import POOLED
 from eigenview.report.html import Html, element, join, table, table_row
 from eigenview.report.run_files import RunFiles
@@ -48,11 +48,11 @@ def measures(run: RunFiles) -> list[Measure]:
         same = [
             other
             for other in run.scores
-            if other.subject in BASELINES
+            if other.subject in COMPARED_WITH
             and (other.protocol_hash, other.data_hash) == (own.protocol_hash, own.data_hash)
             and len(other.items) == len(own.items)
         ]
-        listed.append(Measure(own, tuple(sorted(same, key=lambda score: BASELINES.index(score.subject)))))
+        listed.append(Measure(own, tuple(sorted(same, key=lambda score: COMPARED_WITH.index(score.subject)))))
     return sorted(listed, key=lambda measure: rank(measure.own))
 
 
@@ -171,7 +171,7 @@ def _bar(score: Score, name: str, kind: str) -> Html:
 
 def all_scores(run: RunFiles) -> Html | None:
     """All scores of one run, each baseline with its difference and how likely chance alone would show it."""
-    named = [name for name in BASELINES if any(score.subject == name for score in run.scores)]
+    named = [name for name in COMPARED_WITH if any(score.subject == name for score in run.scores)]
     body = []
     for measure in measures(run):
         rows = {row.score.subject: row for row in measure.rows[1:]}
