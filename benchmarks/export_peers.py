@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.export import export
-from eigenview.export.names import ARCHITECTURES
+from eigenview.export.names import ARCHITECTURES, TIMM, options_of
 from eigenview.nn import build_encoder, read_weights
 from eigenview.views import EVALUATIONS
 
@@ -31,7 +31,8 @@ def record() -> None:
 
     FIXTURES.mkdir(parents=True, exist_ok=True)
     for library, version in (("torchvision", torchvision.__version__), ("timm", timm.__version__)):
-        models = {name: _shapes(_bare(library, name)) for name in ARCHITECTURES}
+        names = (*ARCHITECTURES, *(TIMM.values() if library == "timm" else ()))
+        models = {name: _shapes(_bare(library, name)) for name in names}
         content = {"library": library, "version": version.split("+")[0], "models": models}
         file = FIXTURES / f"{library}.json"
         file.write_text(json.dumps(content, separators=(",", ":")) + "\n", encoding="utf-8")
@@ -43,13 +44,13 @@ def compare(names: list[str]) -> None:
     print(f"{'library':12} {'model':18} {'file':13} largest difference, as a share of the largest feature")
     with tempfile.TemporaryDirectory() as folder:
         for library, suffixes in SUFFIX.items():
-            for name in names:
+            for name in (*names, *(TIMM if library == "timm" else ())):
                 encoder = _started(name)
                 with torch.no_grad():
                     ours = encoder(images)
                 for suffix in suffixes:
                     written = export(encoder, library, Path(folder) / f"{name}{suffix}", view=EVALUATIONS["imagenet"])
-                    theirs = _loaded(library, str(written.card.architecture), written.path)(images)
+                    theirs = _loaded(library, str(written.card.architecture), written.path, options_of(encoder))(images)
                     difference = float((ours - theirs).abs().max() / ours.abs().max())
                     print(f"{library:12} {name:18} {suffix:13} {difference:.1e}")
                     if not difference <= TOLERANCE:
@@ -59,7 +60,7 @@ def compare(names: list[str]) -> None:
 def _started(name: str) -> nn.Module:
     """Random weights, and batch statistics that are not the identity: a name that is mixed up shows."""
     torch.manual_seed(0)
-    encoder = build_encoder(name, stem="imagenet")
+    encoder = build_encoder(name, stem="imagenet") if name in ARCHITECTURES else build_encoder(name, image_size=96)
     for part in encoder.modules():
         if isinstance(part, nn.BatchNorm2d):
             part.running_mean.uniform_(-0.2, 0.2)
@@ -78,12 +79,13 @@ def _bare(library: str, name: str) -> nn.Module:
 
 
 @torch.no_grad()
-def _loaded(library: str, name: str, file: Path) -> nn.Module:
+def _loaded(library: str, name: str, file: Path, options: dict[str, int]) -> nn.Module:
     """The library's model with the file's weights, as its users load them."""
     if library == "timm":
         import timm
 
-        return timm.create_model(name, num_classes=0, checkpoint_path=str(file)).eval().requires_grad_(False)
+        model = timm.create_model(name, num_classes=0, checkpoint_path=str(file), **options)
+        return model.eval().requires_grad_(False)
     model = _bare(library, name)
     report = model.load_state_dict(read_weights(file), strict=False)
     if sorted(report.missing_keys) != ["fc.bias", "fc.weight"] or report.unexpected_keys:

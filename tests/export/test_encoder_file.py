@@ -14,7 +14,7 @@ from torch import nn
 
 from eigenview.errors import DataError, SettingError
 from eigenview.export import export, load_exported, read_card
-from eigenview.export.names import ARCHITECTURES, expected_shapes
+from eigenview.export.names import ARCHITECTURES, TIMM, architecture_of, expected_shapes
 from eigenview.export.onnx_file import check_onnx
 from eigenview.nn import build_encoder, read_weights
 from eigenview.runs import open_run
@@ -71,6 +71,35 @@ def test_names_and_shapes_are_those_of_the_library(library, name):
     without_classifier = {key: tuple(shape) for key, shape in recorded.items() if not key.startswith("fc.")}
     assert expected_shapes(name) == without_classifier
     assert len(without_classifier) == len(recorded) - 2
+
+
+@pytest.mark.parametrize("name", TIMM)
+def test_names_and_shapes_of_what_only_timm_has(name):
+    recorded = json.loads((FIXTURES / "timm.json").read_text())["models"][TIMM[name]]
+    classifiers = ("head.", "classifier.")
+    without = {key: tuple(shape) for key, shape in recorded.items() if not key.startswith(classifiers)}
+    assert expected_shapes(name) == without
+    assert len(without) == len(recorded) - 2
+
+
+def test_a_transformer_and_an_efficientnet_go_to_timm_and_not_to_torchvision(tmp_path):
+    encoder = build_encoder("vit-tiny", image_size=64)
+    made = export(encoder, "timm", tmp_path / "vit.safetensors", view=CentreView(64, 64))
+    assert "timm.create_model('vit_tiny_patch16_224', img_size=64, patch_size=8, num_classes=0," in made.how_to_load
+    assert all(torch.equal(load_file(made.path)[key], value) for key, value in encoder.state_dict().items())
+    assert read_card(made.path).options == {"img_size": 64, "patch_size": 8}
+    with torch.device("meta"):
+        assert architecture_of(build_encoder("vit-tiny", width=2, image_size=32), "timm") == "vit_small_patch16_224"
+        assert architecture_of(build_encoder("efficientnet-lite0"), "timm") == "tf_efficientnet_lite0"
+        refused = {
+            "no model like this encoder .VisionTransformer., only ResNet": (build_encoder("vit-tiny"), "torchvision"),
+            "no VisionTransformer of this width": (build_encoder("vit-tiny", width=3), "timm"),
+            "no EfficientNetLite0 of this width": (build_encoder("efficientnet-lite0", normalization="group"), "timm"),
+            "take 3 channels; this one takes 1": (build_encoder("vit-tiny", channels=1), "timm"),
+        }
+    for reason, (built, library) in refused.items():
+        with pytest.raises(SettingError, match=reason):
+            architecture_of(built, library)
 
 
 @pytest.mark.parametrize("library", ["torchvision", "timm"])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eigenview.files import from_json, to_json
@@ -23,13 +23,15 @@ class Build:
     normalization: str
     channels: int
     image_size: int
+    config: str = ""
 
 
 @dataclass(frozen=True)
 class Input:
     """Images as the encoder knows them: floating (n, channels, size, size), (pixel / 255 − mean) / std.
 
-    Before that, the shorter side is resized to ``resize`` and the central ``size`` × ``size`` kept.
+    Before that, the shorter side (both, if ``is_squashed``) is resized to ``resize`` and the central ``size`` ×
+    ``size`` kept; ``rounds_down`` says where it begins if the margin is odd.
     """
 
     channels: int
@@ -38,6 +40,8 @@ class Input:
     mean: tuple[float, ...]
     std: tuple[float, ...]
     interpolation: str
+    is_squashed: bool = False
+    rounds_down: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,13 @@ class Card:
     input: Input
     build: Build | None
     architecture: str | None  # the name in torchvision or timm, for those formats
+    options: dict[str, int] = field(default_factory=dict)  # what timm is told beside the name
 
     @property
     def view(self) -> CentreView:
         given = self.input
-        return CentreView(given.resize, given.size, given.mean, given.std, given.interpolation)  # type: ignore[arg-type]
+        crop = (given.interpolation, given.is_squashed, given.rounds_down)
+        return CentreView(given.resize, given.size, given.mean, given.std, *crop)  # type: ignore[arg-type]
 
     def to_json(self) -> str:
         return to_json(self)
@@ -75,7 +81,9 @@ def card_of(encoder: Encoder, view: CentreView, run: TrainedRun | None, *, forma
         run=run.name if run is not None else type(encoder).__name__,
         version=__version__,
         feature_width=encoder.feature_width,
-        input=Input(channels, view.size, view.resize, mean, std, view.interpolation),
+        input=Input(
+            channels, view.size, view.resize, mean, std, view.interpolation, view.is_squashed, view.rounds_down
+        ),
         build=None if run is None else _build(run),
         architecture=None,
     )
@@ -83,4 +91,5 @@ def card_of(encoder: Encoder, view: CentreView, run: TrainedRun | None, *, forma
 
 def _build(run: TrainedRun) -> Build:
     chosen = run.directory.config.encoder
-    return Build(chosen.name, chosen.width, chosen.stem, chosen.normalization, run.channels, run.view.size)
+    size = run.view.size
+    return Build(chosen.name, chosen.width, chosen.stem, chosen.normalization, run.channels, size, chosen.config)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
 from eigenview.export.card import KEY, Card, card_of
-from eigenview.export.names import architecture_of
+from eigenview.export.names import architecture_of, options_of
 from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
 from eigenview.files import atomic_path, inside, save_tensors, save_torch, write_text
 from eigenview.nn import Encoder, build_encoder, read_weights
@@ -39,7 +39,9 @@ class Exported:
     @property
     def how_to_load(self) -> str:
         """The lines that load the file, for the format it has."""
-        return _LOADING[self.card.format].format(path=str(self.path), architecture=self.card.architecture)
+        options = "".join(f", {name}={value}" for name, value in self.card.options.items())
+        named = {"architecture": self.card.architecture, "options": options}
+        return _LOADING[self.card.format].format(path=str(self.path), **named)
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def export(
     place = _place(opened, to, out)
     card = card_of(encoder, seen, None if isinstance(opened, Encoder) else opened, format=to)
     if to in ("torchvision", "timm"):
-        card = replace(card, architecture=architecture_of(encoder, to))
+        card = replace(card, architecture=architecture_of(encoder, to), options=options_of(encoder))
     with atomic_path(place) as file:
         difference = _write_checked(encoder, card, file)
     if place.suffix in (".pth", ".pt"):
@@ -174,5 +176,5 @@ _LOADING = {
         "model = torchvision.models.{architecture}()\n"
         "model.load_state_dict(read_weights({path!r}), strict=False)  # all but its classifier, fc"
     ),
-    "timm": "model = timm.create_model({architecture!r}, num_classes=0, checkpoint_path={path!r})",
+    "timm": "model = timm.create_model({architecture!r}{options}, num_classes=0, checkpoint_path={path!r})",
 }
