@@ -77,7 +77,7 @@ def test_threads_that_wait_for_each_other_sleep_unless_told_otherwise(shop: Path
 
 
 def test_a_stop_that_no_verb_explains_is_explained(monkeypatch, capsys):
-    def stopped(arguments: list[str]) -> None:
+    def stopped(options: object, output: Output) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("eigenview.cli.lab_list.run", stopped)
@@ -130,13 +130,14 @@ def test_tables_and_errors_are_clean_too(capsys):
 def test_code_of_ones_own_runs_only_where_the_command_names_it(monkeypatch):
     seen = []
 
-    def look(arguments: list[str]) -> None:
+    def look(options: object, output: Output) -> None:
         for name in ("json:dumps", "json:loads", "textwrap:dedent"):
             try:
                 seen.append(own_code(name, kind="method"))
             except SettingError:
                 seen.append(None)
 
+    monkeypatch.setattr("eigenview.cli.lab_list.read", lambda *_, **__: None, raising=False)
     monkeypatch.setattr("eigenview.cli.lab_list.run", look)
     assert main(["lab", "list", "json:dumps", "--method=json:loads"]) == 0
     assert seen == [json.dumps, json.loads, None]
@@ -197,3 +198,11 @@ def test_a_folder_with_one_image_gets_advice(tmp_path: Path, monkeypatch, capsys
     assert said.count("\n") == 1
     assert main(["evaluate", "run", "one"]) == 2
     assert "run is no run directory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", [b"", b"\x93NUMPY", b"no numbers"])
+def test_a_damaged_file_of_embeddings_is_one_line(content, tmp_path, capsys):
+    (tmp_path / "x.npy").write_bytes(content)
+    assert main(["diagnose", str(tmp_path / "x.npy")]) == 2
+    assert "is not a readable .npy or .npz file" in (said := capsys.readouterr().err) or "never loaded" in said
+    assert said.count("\n") == 1

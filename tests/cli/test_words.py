@@ -102,7 +102,7 @@ def test_train_offers_the_settings_of_the_method_that_was_named(capsys: pytest.C
 
 
 def test_a_bug_keeps_its_traceback(monkeypatch):
-    def broken(arguments: list[str]) -> None:
+    def broken(*_: object) -> None:
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("eigenview.cli.lab_list.run", broken)

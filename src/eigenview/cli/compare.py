@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from eigenview.cli.options import AsJson, Word, parse, positional
+from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import JSON, Output
 from eigenview.cli.run_options import RunOptions, open_with
 from eigenview.errors import DataError, SettingError
@@ -39,9 +39,7 @@ class Options(RunOptions):
     as_json: AsJson = False  # print the comparison as JSON
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="compare", about=__doc__)
-    output = Output(as_json=options.as_json)
+def run(options: Options, output: Output) -> None:
     if options.select is not None:
         _select(options, output)
         return

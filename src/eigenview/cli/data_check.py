@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from eigenview.cli.options import AsJson, Word, parse, positional
+from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import JSON, Output
 from eigenview.cli.run_options import TRIED, say_wait
 from eigenview.settings import Strict
@@ -30,12 +30,10 @@ class Options(Strict):
     as_json: AsJson = False  # print the findings as JSON
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="data check", about=__doc__)
+def run(options: Options, output: Output) -> None:
     from eigenview.data import Source, check, open_source
     from eigenview.data.workers import worker_count
 
-    output = Output(as_json=options.as_json)
     workers = "auto" if options.workers is None else options.workers
     source = open_source(options.source)
     if isinstance(source, Source):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field
 
-from eigenview.cli.options import AsJson, Word, parse, positional
+from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import RunOptions, open_with, say_wait, seconds_an_image
 from eigenview.errors import DataError, SettingError
@@ -42,9 +42,7 @@ class Options(RunOptions):
     as_json: AsJson = False  # print the diagnosis as JSON
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="diagnose", about=__doc__)
-    output = Output(as_json=options.as_json)
+def run(options: Options, output: Output) -> None:
     diagnosis = _of_run(options, output) if options.subject.is_dir() else _of_file(options)
     output.result(json.loads(diagnosis.to_json()))
     if not options.as_json:
@@ -77,16 +75,13 @@ def _of_file(options: Options) -> Diagnosis:
 
 
 def _rows(file: Path) -> Any:
-    """Embeddings or labels in a file; .npy is read only as far as it is needed."""
-    import numpy as np
-
+    """Embeddings or labels in a file; a large .npy is read only as far as it is needed."""
     if not file.exists():
         raise DataError(f"no such run or file: {file}; is the path right?")
     if file.suffix == ".npy":
-        try:
-            return np.load(file, mmap_mode="r")
-        except ValueError as error:
-            raise DataError(f"{file} is no .npy file of numbers: {error}") from None
+        from eigenview.data.arrays import read_arrays
+
+        return read_arrays(file, rows=())["rows"]
     if file.suffix == ".parquet":
         from eigenview.search import open_embeddings
 

@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from eigenview.cli.options import AsJson, Word, parse, positional
+from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import RunOptions, say_wait
 
@@ -33,13 +33,11 @@ class Options(RunOptions):
     as_json: AsJson = False  # print the sets as JSON, and draw nothing
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="duplicates", about=__doc__)
+def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import open_or_embed
     from eigenview.diagnostics.duplicates import COSINE
     from eigenview.search import duplicates, duplicates_sheet, open_pictures
 
-    output = Output(as_json=options.as_json)
     stored, _ = open_or_embed(options.place, options.source, options, output)
     pictures = None if options.source is None or options.place.is_dir() else open_pictures(options.source)
     say_wait(output, f"{len(stored):,} vectors, each with each", _seconds(stored.vectors))

@@ -14,7 +14,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from eigenview.cli.options import AsJson, Word, parse, positional
+from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import JSON, Output
 from eigenview.cli.run_options import RunOptions, open_with
 
@@ -29,11 +29,9 @@ class Options(RunOptions):
     as_json: AsJson = False  # print what was written as JSON
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="embed", about=__doc__)
+def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import embed_shown
 
-    output = Output(as_json=options.as_json)
     written = embed_shown(
         open_with(options, options.run, output),
         options.source,

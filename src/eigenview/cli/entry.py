@@ -9,6 +9,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from importlib import import_module
 from io import TextIOWrapper
 
@@ -64,7 +65,13 @@ def _run(given: list[str]) -> None:
         print(f"eigenview {__version__}")
         return
     name, rest = find_verb(given)
-    import_module(f"eigenview.cli.{VERBS[name].module}").run(rest)
+    module = import_module(f"eigenview.cli.{VERBS[name].module}")
+    from eigenview.cli.options import parse
+    from eigenview.cli.output import Output
+
+    read = getattr(module, "read", partial(parse, module.Options))
+    options = read(rest, verb=name, about=module.__doc__)
+    module.run(options, Output(as_json=getattr(options, "as_json", False)))
 
 
 def find_verb(given: Sequence[str]) -> tuple[str, list[str]]:

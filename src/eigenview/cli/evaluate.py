@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
-from eigenview.cli.options import AsJson, Word, parse, positional
+from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import RunOptions, open_with, say_wait, seconds_an_image
 from eigenview.errors import SettingError
@@ -53,14 +53,12 @@ class Options(RunOptions):
     as_json: AsJson = False  # print the scores as JSON
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="evaluate", about=__doc__)
+def run(options: Options, output: Output) -> None:
     from eigenview.cli.scores_table import line_of, score_as_json, show_scores
     from eigenview.evaluation import PROTOCOLS
 
     for name in options.protocol:  # refused before any work is done
         PROTOCOLS.find(name)
-    output = Output(as_json=options.as_json)
     measured = open_with(options, options.run, output)
     scores = []
     for score in _measured(options, measured, output):

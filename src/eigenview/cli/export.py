@@ -11,7 +11,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from eigenview.cli.options import AsJson, Word, parse, positional
+from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import OpenOptions
 
@@ -23,12 +23,10 @@ class Options(OpenOptions):
     as_json: AsJson = False  # print what was written as JSON
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="export", about=__doc__)
+def run(options: Options, output: Output) -> None:
     from eigenview.export import export
     from eigenview.runs import open_run
 
-    output = Output(as_json=options.as_json)
     written = export(open_run(options.run, checkpoint=options.checkpoint), options.to, options.out)
     output.result({"path": str(written.path), "format": options.to, "difference": written.difference})
     if not options.as_json:

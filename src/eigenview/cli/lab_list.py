@@ -6,7 +6,7 @@ Example:
 
 from __future__ import annotations
 
-from eigenview.cli.options import AsJson, parse
+from eigenview.cli.options import AsJson
 from eigenview.cli.output import Output
 from eigenview.settings import Strict
 
@@ -15,14 +15,13 @@ class Options(Strict):
     as_json: AsJson = False  # print the list as JSON
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="lab list", about=__doc__)
+def run(options: Options, output: Output) -> None:
     from eigenview.lab import EXPERIMENTS
 
-    output = Output(as_json=options.as_json)
-    output.result([{"name": one.name, "title": one.title, "claim": one.claim} for one in EXPERIMENTS.values()])
+    listed = list(EXPERIMENTS.values())
+    output.result([{"name": each.name, "title": each.title, "claim": each.claim} for each in listed])
     if not options.as_json:
         width = max(map(len, EXPERIMENTS))
-        for one in EXPERIMENTS.values():
-            output.say(f"{one.name:<{width}}  {one.title}: {one.claim}")
+        for each in listed:
+            output.say(f"{each.name:<{width}}  {each.title}: {each.claim}")
         output.say("run one with: eigenview lab run NAME --quick")

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from eigenview.cli.options import AsJson, Word, parse, positional
+from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.files import read_object
 from eigenview.settings import Strict
@@ -28,12 +28,10 @@ class Options(Strict):
     as_json: AsJson = False  # print what was found as JSON
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="lab run", about=__doc__)
+def run(options: Options, output: Output) -> None:
     from eigenview.lab import EXPERIMENTS, LabSettings, run_experiment
 
     experiment = EXPERIMENTS.find(options.name)
-    output = Output(as_json=options.as_json)
     output.say(f"{experiment.title}: {experiment.claim}")
     if not options.quick:
         output.say("in full this takes minutes; --quick takes seconds", style="dim")

@@ -17,7 +17,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from eigenview.cli.options import AsJson, Word, parse, positional
+from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import RunOptions, open_with
 
@@ -36,13 +36,11 @@ class Options(RunOptions):
     as_json: AsJson = False  # print the neighbours as JSON, and draw nothing
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="neighbours", about=__doc__)
+def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import open_or_embed
     from eigenview.progress import about
     from eigenview.search import answers_json, contact_sheet, exact_seconds, neighbours
 
-    output = Output(as_json=options.as_json)
     stored, opened = open_or_embed(options.place, options.source, options, output)
     queries = [_query(word) for word in options.query]
     maker = opened if options.run is None else open_with(options, options.run, output)

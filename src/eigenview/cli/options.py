@@ -207,17 +207,17 @@ class OptionsCommand(click.Command):
 
     def given(self, context: click.Context) -> list[dict[str, Any]]:
         """What the user wrote, by group and path."""
-        found: list[dict[str, Any]] = [{} for _ in self.groups]
+        by_group: list[dict[str, Any]] = [{} for _ in self.groups]
         for name, setting in self.settings.items():
             value = context.params[name]
             if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or value == ():
                 continue
-            place = found[setting.number]
+            place = by_group[setting.number]
             for step in setting.path[:-1]:
                 place = place.setdefault(step, {})
             is_chunked = setting.is_list and not setting.word.is_positional  # ((a, b), (c,)) for --x a b --x c
             place[setting.path[-1]] = tuple(word for chunk in value for word in chunk) if is_chunked else value
-        return found
+        return by_group
 
     def explain(self, error: click.UsageError, verb: str) -> str:
         """What was wrong, in our words, by click's kind of error."""

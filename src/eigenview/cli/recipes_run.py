@@ -9,7 +9,7 @@ Examples:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from eigenview.cli.options import Word, positional
 from eigenview.cli.output import Output
@@ -24,15 +24,19 @@ class Options(StartOptions):
     source: Annotated[str | None, Word("SOURCE")] = None  # images to train on; the recipe's own set unless given
 
 
-def run(arguments: list[str]) -> None:
-    options, given = parse_train(Options, _with_method(arguments), verb="recipes run", about=__doc__)
+def read(arguments: Sequence[str], *, verb: str, about: str | None) -> tuple[Options, dict[str, Any]]:
+    return parse_train(Options, _with_method(arguments), verb=verb, about=about)
+
+
+def run(parsed: tuple[Options, dict[str, Any]], output: Output) -> None:
+    options, given = parsed
     recipe = RECIPES.find(options.name)
     if given.get("method") == recipe.settings["method"]:
         given.pop("method")
     base = {"source": recipe.source, "out": f"runs/{recipe.name}", **recipe.settings}
     settings = merge_settings(base, given | ({} if options.source is None else {"source": options.source}))
-    Output().say(f"{recipe.title}: {recipe.cost}")
-    start(settings, options)
+    output.say(f"{recipe.title}: {recipe.cost}")
+    start(settings, options, output)
 
 
 def _with_method(arguments: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ import json
 from dataclasses import asdict
 from typing import Annotated
 
-from eigenview.cli.options import AsJson, parse, positional
+from eigenview.cli.options import AsJson, positional
 from eigenview.cli.output import Output
 from eigenview.settings import Strict
 
@@ -21,12 +21,10 @@ class Options(Strict):
     as_json: AsJson = False  # print it as JSON; "settings" can go into a file for train --config
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="recipes show", about=__doc__)
+def run(options: Options, output: Output) -> None:
     from eigenview.recipes import ABOUT, RECIPES
 
     recipe = RECIPES.find(options.name)
-    output = Output(as_json=options.as_json)
     output.result(json.loads(json.dumps(asdict(recipe))))
     if options.as_json:
         return
@@ -35,9 +33,7 @@ def run(arguments: list[str]) -> None:
     output.say("")
     views = "" if recipe.views is None else f"{recipe.views:,} views through the encoder; "
     output.say(f"cost: {views}{recipe.cost}")
-    output.table(
-        ["result", "%", "from"], [[one.what, one.value, f"{one.source} ({one.evidence})"] for one in recipe.results]
-    )
+    output.table(["result", "%", "from"], [[r.what, r.value, f"{r.source} ({r.evidence})"] for r in recipe.results])
     for line in recipe.differs:
         output.say(f"note: {line}")
     output.say("settings: " + json.dumps(recipe.settings, indent=1))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from eigenview.cli.options import Word, parse, positional
+from eigenview.cli.options import Word, positional
 from eigenview.cli.output import Output
 from eigenview.settings import Strict
 
@@ -20,9 +20,8 @@ class Options(Strict):
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # the page; RUN/report.html unless given
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="report", about=__doc__)
+def run(options: Options, output: Output) -> None:
     from eigenview.report import write_report
 
     page = write_report(options.runs, options.out)
-    Output().say(f"{page} ({page.stat().st_size / 1e6:.1f} MB); open it in any browser")
+    output.say(f"{page} ({page.stat().st_size / 1e6:.1f} MB); open it in any browser")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from eigenview.cli.output import JSON, Output
+from eigenview.evaluation.comparison import grid
 from eigenview.runs import Score
 
 AS_THEY_ARE = {"nmi", "ari", "mse"}  # the others are shares, written in percent
@@ -37,14 +38,9 @@ def line_of(score: Score) -> str:
 
 def show_scores(scores: Sequence[Score], output: Output) -> None:
     """A row for each protocol and data, a column for each subject."""
-    subjects = list(dict.fromkeys(score.subject for score in scores))
-    rows = list(dict.fromkeys((score.protocol_hash, score.data_hash) for score in scores))
-    by_place = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
-    lines = []
-    for row in rows:
-        cells = [by_place.get((*row, subject)) for subject in subjects]
-        first = next(score for score in cells if score is not None)
-        lines.append([title(first, with_data=True), *map(cell, cells)])
+    subjects, rows = grid(scores)
+    firsts = [next(score for score in row if score is not None) for row in rows]
+    lines = [[title(first, with_data=True), *map(cell, row)] for first, row in zip(firsts, rows, strict=True)]
     output.table(["with 95 % intervals", *subjects], lines)
     seen = {score.data_name or "this data": 0 for score in scores if score.was_seen}
     if seen:

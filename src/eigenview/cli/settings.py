@@ -96,7 +96,7 @@ def without_none(hint: Any) -> Any:
     if typing.get_origin(hint) is Annotated:
         return without_none(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (types.UnionType, typing.Union):
-        rest = tuple(part for part in typing.get_args(hint) if part is not types.NoneType)
+        rest = tuple(kind for kind in typing.get_args(hint) if kind is not types.NoneType)
         return rest[0] if len(rest) == 1 else typing.Union[rest]  # noqa: UP007
     return hint
 
@@ -147,13 +147,13 @@ def metavar_text(hint: Any) -> str:
 def _kind(hint: Any) -> str:
     origin, parts = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
-        return ", ".join(str(part) for part in parts)
+        return ", ".join(map(str, parts))
     if origin in (types.UnionType, typing.Union):
-        return " or ".join("none" if part is types.NoneType else _kind(part) for part in parts)
+        return " or ".join("none" if kind is types.NoneType else _kind(kind) for kind in parts)
     if origin is tuple and parts[-1] is Ellipsis:
         return f"list of {_kind(parts[0])}"
     if origin is tuple:
-        return " and ".join(_kind(part) for part in parts)
+        return " and ".join(map(_kind, parts))
     if origin is dict:
         return f"{{{_kind(parts[0])}: {_kind(parts[1])}}}"
     if is_model(hint):

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,17 +44,17 @@ class Options(StartOptions):
     # named set; --resume knows its own
 
 
-def run(arguments: list[str]) -> None:
-    options, given = parse_train(Options, arguments, verb="train", about=__doc__)
-    if options.source is not None:
-        given["source"] = options.source
-    start(given, options)
+read = partial(parse_train, Options)
 
 
-def start(given: Mapping[str, Any], options: StartOptions) -> None:
+def run(parsed: tuple[Options, dict[str, Any]], output: Output) -> None:
+    options, given = parsed
+    start(given if options.source is None else {**given, "source": options.source}, options, output)
+
+
+def start(given: Mapping[str, Any], options: StartOptions, output: Output) -> None:
     """Train as ``given`` says and as is best for the rest; say what was chosen and what can be done next."""
     _check(given, options)
-    output = Output()
     prepared = prepare(given, resume=options.resume)
     config = prepared.config
     device = find_device(config.device)

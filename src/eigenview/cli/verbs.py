@@ -1,4 +1,7 @@
-"""Which verbs there are: a verb is a module of this folder with ``run(arguments)``, imported when it is called."""
+"""Which verbs there are: a verb is a module of this folder, imported when it is called.
+
+It has ``Options``, or its own way to ``read(arguments, verb=…, about=…)`` them, and ``run(options, output)``.
+"""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from eigenview.cli.options import Word, parse, positional
+from eigenview.cli.options import Word, positional
 from eigenview.cli.output import Output
 from eigenview.settings import Strict
 
@@ -27,8 +27,7 @@ class Options(Strict):
     seed: int = Field(0, ge=0)  # of the views
 
 
-def run(arguments: list[str]) -> None:
-    options = parse(Options, arguments, verb="views show", about=__doc__)
+def run(options: Options, output: Output) -> None:
     import numpy as np
 
     from eigenview.batches import first_shape, image_statistics
@@ -46,4 +45,4 @@ def run(arguments: list[str]) -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     file = show(images, recipe, options.out, seed=options.seed, epoch=options.epoch, indices=places.tolist())
     crops = ", ".join(f"{crop.count} of {crop.size} px" for crop in recipe.crops)
-    Output().say(f"{file}: {len(places)} images with their views ({crops})")
+    output.say(f"{file}: {len(places)} images with their views ({crops})")

@@ -129,16 +129,20 @@ def table(scores: Sequence[Score]) -> str:
 
     Scores of one row share protocol and data; a subject without one has a dash. Baselines come last.
     """
-    named = dict.fromkeys(score.subject for score in scores)
-    subjects = sorted(named, key=_place)
-    rows = list(dict.fromkeys((score.protocol_hash, score.data_hash) for score in scores))
-    cells = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
+    subjects, rows = grid(scores)
     lines = [f"| protocol | {' | '.join(subjects)} |", f"|---|{'---|' * len(subjects)}"]
-    filled = [[cells.get((*row, subject)) for subject in subjects] for row in rows]
-    labels = titles([next(score for score in row if score is not None) for row in filled])
-    for label, row in zip(labels, filled, strict=True):
+    labels = titles([next(score for score in row if score is not None) for row in rows])
+    for label, row in zip(labels, rows, strict=True):
         lines.append(f"| {label} | {' | '.join('–' if score is None else _cell(score) for score in row)} |")
     return "\n".join(lines)
+
+
+def grid(scores: Sequence[Score]) -> tuple[list[str], list[list[Score | None]]]:
+    """The subjects, baselines last, and for each protocol and data a row of their scores, None for those without."""
+    subjects = sorted(dict.fromkeys(score.subject for score in scores), key=_place)
+    rows = dict.fromkeys((score.protocol_hash, score.data_hash) for score in scores)
+    cells = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
+    return subjects, [[cells.get((*row, subject)) for subject in subjects] for row in rows]
 
 
 def _place(subject: str) -> int:
