@@ -12,11 +12,11 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from eigenview.batches.sealed import save_sealed
 from eigenview.data import ArraySource, FolderSource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import extract, features
 from eigenview.nn import Encoder, build_encoder, build_head, wrap
+from eigenview.tensors import save_sealed
 from eigenview.views import CentreView
 from tests.processes import run_processes
 

@@ -185,6 +185,15 @@ def test_a_file_that_does_not_fit_its_description_is_refused(run, tmp_path):
         load_exported(made.path)
 
 
+def test_a_flipped_bit_is_refused(run, tmp_path):
+    made = export(run, "safetensors", tmp_path / "out.safetensors")
+    spoilt = bytearray(made.path.read_bytes())
+    spoilt[-1] ^= 0x40
+    made.path.write_bytes(spoilt)
+    with pytest.raises(DataError, match=r"out\.safetensors is damaged: its checksum does not fit"):
+        load_exported(made.path)
+
+
 FULL = """
 import resource, sys
 from eigenview.export import export

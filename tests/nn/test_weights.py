@@ -11,6 +11,7 @@ from safetensors.torch import save_file
 
 from eigenview.errors import DataError
 from eigenview.nn import build_encoder, load_weights
+from eigenview.tensors import save_sealed
 
 
 def encoder(seed: int, **options):
@@ -100,6 +101,17 @@ def test_nothing_in_a_file_is_executed(tmp_path, capsys):
         with pytest.raises(DataError, match="holds more than weights, and nothing in a foreign file is executed"):
             load_weights(encoder(0), tmp_path / name)
     assert capsys.readouterr().out == ""
+
+
+def test_a_flipped_bit_in_a_file_of_ours_is_refused_and_nothing_changes(tmp_path):
+    save_sealed(tmp_path / "own.safetensors", encoder(0).state_dict())
+    spoilt = bytearray((tmp_path / "own.safetensors").read_bytes())
+    spoilt[-1] ^= 0x40
+    (tmp_path / "own.safetensors").write_bytes(spoilt)
+    module = encoder(1)
+    with pytest.raises(DataError, match=r"own\.safetensors is damaged: its checksum does not fit"):
+        load_weights(module, tmp_path / "own.safetensors")
+    assert all(torch.equal(tensor, encoder(1).state_dict()[name]) for name, tensor in module.state_dict().items())
 
 
 def test_unreadable_files_are_refused(tmp_path):

@@ -109,11 +109,13 @@ def test_no_labels_no_confusion(tmp_path):
 def test_a_damaged_optional_file_is_named_on_the_page(tmp_path):
     run = write_run(tmp_path / "run")
     (run / "environment.json").write_text("{")
+    (run / "metrics.jsonl").write_text('{"step": 1, "loss"\n' + (run / "metrics.jsonl").read_text())
     (run / "diagnosis.json").write_text("{}")
     (run / "sample" / "labels.npy").write_bytes(b"no array")
     text = read(write_report([run]))
     assert re.search("environment.json is not JSON: Expecting property name", text)
     assert re.search("diagnosis.json.*diagnose the run again", text)
+    assert "1 damaged lines of metrics.jsonl are left out" in text
     assert "cannot be read" in text
 
 

@@ -40,6 +40,16 @@ def test_what_a_crash_left_of_a_line_is_passed_over(file, damage):
     assert list(file.read().lines) == LINES
 
 
+def test_damaged_lines_are_counted_and_the_last_that_a_crash_cut_is_not(file):
+    good = file.path.read_bytes()
+    assert file.read().damaged == 0
+    file.path.write_bytes(good + b'{"step": 4, "lo')
+    assert file.read().damaged == 0
+    file.path.write_bytes(b"\xff\xfe\n[1]\n" + good)
+    assert file.read().damaged == 2
+    assert list(file.read().lines) == LINES
+
+
 def test_a_cut_forgets_later_lines_alone(file):
     file.cut(2)
     assert list(file.read().lines) == LINES[:3]

@@ -66,17 +66,21 @@ def test_a_sample_that_a_kill_left_between_two_renames_is_still_read(run):
 @pytest.mark.parametrize(
     ("file", "content", "message"),
     [
-        ("labels.npy", None, r"its parts have \[4, 6\] rows"),
+        ("labels.npy", np.zeros(4, int), r"its parts have \[4, 6\] rows"),
         ("features.npy", b"", "cannot be read"),
         ("features.npy", b"\x93NUMPY\x01\x00", "cannot be read"),
+        ("features.npy", b"\x93NUMPY\x01\x00\x08\x00((((((((", "cannot be read"),
+        ("features.npy", np.zeros(ROWS, np.float32), r"its features are float32 of shape \(6,\)"),
+        ("first_view.npy", np.zeros((ROWS, 4), np.int64), r"its first_view are int64 of shape \(6, 4\)"),
+        ("index.npy", np.zeros((ROWS, 1), np.int64), r"its index are int64 of shape \(6, 1\)"),
         ("sample.json", b"{}", "cannot be read"),
         ("sample.json", b"[" * 200_000, "nested too deeply"),
         ("sample.json", b"\xff", "is not UTF-8"),
     ],
 )
 def test_a_damaged_sample_is_refused_with_the_remedy(run, file, content, message):
-    if content is None:
-        np.save(run / "sample" / file, np.zeros(4, int))
+    if isinstance(content, np.ndarray):
+        np.save(run / "sample" / file, content)
     else:
         (run / "sample" / file).write_bytes(content)
     with pytest.raises(DataError, match=message) as caught:

@@ -57,7 +57,7 @@ def test_recall_is_the_share_of_the_exact_nearest_that_are_found(tmp_path, monke
     assert (answer.recall.queries, answer.recall.k) == (100, 10)
 
 
-@pytest.mark.parametrize("harm", ["bits", "cut", "swapped", "seal", "no seal", "endless"])
+@pytest.mark.parametrize("harm", ["bits", "cut", "swapped", "seal", "no seal", "recall", "endless"])
 def test_a_damaged_index_is_built_anew(tmp_path, harm):
     file = write_rows(tmp_path / "rows.npy")
     expected = found_rows(file, [7, 300], "exact")
@@ -76,6 +76,8 @@ def test_a_damaged_index_is_built_anew(tmp_path, harm):
     elif harm == "no seal":
         seal.unlink()
         index.write_bytes(before[: len(before) // 3])
+    elif harm == "recall":
+        seal.write_text(seal.read_text().replace('"share": 1.0', '"share": 0.5'))
     else:
         seal.write_text("[" * 100_000)
     assert found_rows(file, [7, 300]) == expected

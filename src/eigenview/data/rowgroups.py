@@ -33,7 +33,7 @@ class RowGroups:
 
     def __init__(self, places: Sequence[Place], columns: Sequence[str]) -> None:
         self.places, self._columns = list(places), list(columns)
-        stored = [_checked(place, self._columns) for place in self.places]
+        stored = [checked_groups(place, self._columns) for place in self.places]
         self._groups = [
             (file, number, group) for file, groups in enumerate(stored) for number, group in enumerate(groups)
         ]
@@ -96,7 +96,7 @@ def _ends(counts: Sequence[int]) -> npt.NDArray[np.int64]:
 
 def column_values(place: Place, column: str) -> list[object]:
     """All values of a column as Python objects, equal words as one."""
-    groups = _checked(place, [column])
+    groups = checked_groups(place, [column])
     return [
         value
         for number, group in enumerate(groups)
@@ -123,7 +123,7 @@ def _opened(place: Place, *, as_dictionaries: Sequence[str] = ()) -> Iterator[An
         yield file
 
 
-def _checked(place: Place, columns: Sequence[str]) -> list[Group]:
+def checked_groups(place: Place, columns: Sequence[str]) -> list[Group]:
     """The row groups, of each only what is stored of the columns. Rows and bytes must fit the size of the file."""
     size = size_of(place)
     with blamed_on(place), open_place(place) as stream:

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.graph.checks import prepared, some_rows
+from eigenview.tensors import map_array
 
 BLOCK_ELEMENTS = 1 << 21  # numbers read at a time: 8 MB in float32
 
@@ -71,7 +72,7 @@ class Rows:
         if isinstance(self.source, Tensor):
             place = where.to(self.device) if isinstance(where, Tensor) else where
             return self.source.detach()[place].to(self.dtype)
-        array = _mapped(self.source) if isinstance(self.source, Path) else self.source
+        array = map_array(self.source) if isinstance(self.source, Path) else self.source
         numbers = np.float64 if self.dtype == torch.float64 else np.float32
         stored = array[where.cpu().numpy()] if isinstance(where, Tensor) else array[where]
         return torch.from_numpy(np.array(stored, dtype=numbers, order="C"))  # a copy: a mapped file is read-only
@@ -107,7 +108,7 @@ def open_rows(
         _check_least(name, embeddings.n, least)
         return embeddings
     source = Path(embeddings) if isinstance(embeddings, str) else embeddings
-    stored = _mapped(source) if isinstance(source, Path) else source
+    stored = map_array(source) if isinstance(source, Path) else source
     if not isinstance(stored, Tensor | np.ndarray):
         kind = type(stored).__name__
         raise ShapeError(f"{name} must be a torch tensor, a NumPy array or the path of an .npy file; got a {kind}")
@@ -147,16 +148,6 @@ def sampled_rows(n: int, count: int, seed: int) -> Tensor:
         return torch.arange(n)
     generator = torch.Generator().manual_seed(seed)
     return torch.randperm(n, generator=generator)[:count].sort().values
-
-
-def _mapped(path: Path) -> NDArray[np.floating]:
-    try:
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError) as problem:
-        raise DataError(f"{path} must be an .npy file of numbers (np.save writes one): {problem}") from None
-    if not isinstance(array, np.ndarray):
-        raise DataError(f"{path} must be an .npy file with one array, not an .npz archive: save the array by np.save")
-    return array
 
 
 def _check_least(name: str, rows: int, least: int) -> None:

@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from eigenview.batches import Extractor, Maps, encode_source
 from eigenview.batches.identity import images_identity, settings_identity, weights_identity
-from eigenview.batches.sealed import read_sealed, save_sealed
 from eigenview.data import Source
 from eigenview.distributed import Group, from_first_process, rank
 from eigenview.errors import DataError, SettingError
 from eigenview.nn import POOLED, Encoder
+from eigenview.tensors import read_sealed, save_sealed
 from eigenview.views import CentreView
 
 INDEX = "index"  # in the file, beside the layers

@@ -17,6 +17,7 @@ from eigenview.export.onnx_file import check_onnx, features_difference, require_
 from eigenview.files import atomic_path, inside, save_tensors, save_torch, write_text
 from eigenview.nn import Encoder, build_encoder, read_weights
 from eigenview.runs import TrainedRun, open_run
+from eigenview.tensors import sealed
 from eigenview.views import CentreView
 
 Format = Literal["safetensors", "onnx", "torchvision", "timm"]
@@ -139,7 +140,8 @@ def _write_checked(encoder: Encoder, card: Card, file: Path) -> float:
         write_onnx(encoder, card, file)
         return check_onnx(encoder, card, file)
     if file.suffix == ".safetensors":
-        save_tensors(file, _weights(encoder), metadata={KEY: card.to_json(), "format": "pt"})
+        weights = _weights(encoder)
+        save_tensors(file, weights, metadata=sealed(weights, {KEY: card.to_json(), "format": "pt"}))
     else:
         save_torch(file, _weights(encoder))
     if card.format != "safetensors" or card.build is None:

@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from eigenview.errors import DataError
 from eigenview.nn.positions import fitted_positions
+from eigenview.tensors import read_sealed
 
 CONTAINERS = ("state_dict", "model_state_dict", "model", "teacher", "student")  # where checkpoints keep their weights
 PREFERRED = ("", "module.", "encoder.", "module.encoder.", "backbone.", "model.", "module.encoder_q.")
@@ -93,10 +92,7 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
     if not path.is_file():
         raise DataError(f"no file {path} to read weights from; is the path right?")
     if path.suffix == ".safetensors":
-        try:
-            return dict(load_file(path))
-        except (SafetensorError, OSError) as error:
-            raise DataError(f"{path} is not a readable safetensors file ({error}); is it cut short?") from error
+        return read_sealed(path, from_anywhere=True)[0]
     try:
         content = torch.load(path, map_location="cpu", weights_only=True)
     except pickle.UnpicklingError as error:

@@ -53,12 +53,15 @@ def read_run(folder: str | Path) -> RunFiles:
             problems.append(str(error))
             return otherwise
 
+    log = attempt(lambda: directory.metrics, Metrics(()))
+    if log.damaged:
+        problems.append(f"{log.damaged} damaged lines of metrics.jsonl are left out")
     has_data, has_environment = ((directory.folder / name).is_file() for name in ("data.json", "environment.json"))
     return RunFiles(
         folder=directory.folder,
         name=directory.name,
         config=attempt(lambda: directory.config.model_dump(mode="json"), {}),
-        log=attempt(lambda: directory.metrics, Metrics(())),
+        log=log,
         data=attempt(lambda: directory.data.model_dump(mode="json"), {}) if has_data else {},
         environment=attempt(lambda: directory.environment.model_dump(mode="json"), {}) if has_environment else {},
         scores=attempt(lambda: tuple(directory.scores()), ()),

@@ -26,6 +26,7 @@ from eigenview.files import (
     write_json,
 )
 from eigenview.names import did_you_mean, printable
+from eigenview.tensors import sealed
 
 WEIGHTS, STATE, SEAL = "weights.safetensors", "state.pt", "complete.json"
 LAST, PREVIOUS, BEST = "last", "previous", "best"
@@ -57,7 +58,7 @@ class Checkpoints:
         write the same again. So no kill leaves a ``best`` or a kept epoch that is missing or behind ``last``.
         """
         with atomic_folder(self.folder / LAST) as folder:
-            save_tensors(folder / WEIGHTS, checkpoint.weights)
+            save_tensors(folder / WEIGHTS, checkpoint.weights, metadata=sealed(checkpoint.weights))
             save_torch(folder / STATE, checkpoint.state)
             write_json(folder / SEAL, {name: file_digest(folder / name) for name in (WEIGHTS, STATE)})
             for name in also:

@@ -30,6 +30,7 @@ class Metrics:
     """The lines of a run, in order: looks at a step (``loss``, …) and back at an epoch (``epoch_loss``, …)."""
 
     lines: Sequence[Line]
+    damaged: int = 0  # lines that could not be read, beside a last one that a crash cut short
 
     @property
     def looks(self) -> list[Line]:
@@ -75,7 +76,7 @@ class Metrics:
 
 
 class MetricsFile:
-    """Reads leniently (a line that a crash cut short, or that is damaged, is left out), writes line by line."""
+    """Reads leniently (a line that a crash cut short is left out, a damaged one counted), writes line by line."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -85,8 +86,10 @@ class MetricsFile:
             text = self.path.read_bytes().decode("utf-8", "replace") if self.path.is_file() else ""
         except OSError as error:
             raise DataError(f"cannot read {printable(self.path)}: {error.strerror or error}") from None
-        lines = [_parsed(line) for line in text.splitlines()]
-        return Metrics([line for line in lines if line is not None])
+        *whole, last = text.split("\n")  # whole lines end; what stands after the last end was cut short
+        lines = [_parsed(line) for line in whole]
+        lines, damaged = [*lines, _parsed(last)], lines.count(None)
+        return Metrics([line for line in lines if line is not None], damaged)
 
     def append(self, line: Line) -> None:
         """A number that is not finite, which JSON does not have, is written as null."""

@@ -15,9 +15,11 @@ from PIL import Image
 from eigenview.errors import DataError
 from eigenview.files import JSON, atomic_folder, inside, read_folder, read_object, restore_folder, write_json
 from eigenview.names import printable
+from eigenview.tensors import map_array
 
 FOLDER, SUMMARY, FORMAT = "sample", "sample.json", 1
 ARRAYS = ("features", "first_view", "second_view", "index", "labels", "clusters", "prototypes")
+MATRICES = ARRAYS[:3]  # of floats; the others are lists of whole numbers
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -140,8 +142,11 @@ def _keys(stored: JSON, count: int) -> tuple[str, ...]:
 def _array(file: Path) -> NDArray[np.generic] | None:
     if not file.exists():
         return None
-    values: NDArray[np.generic] = np.load(file, mmap_mode="r", allow_pickle=False)  # declares no more than the file has
-    return np.array(values)
+    values = np.array(map_array(file))
+    kinds, dimensions = ("f", 2) if file.stem in MATRICES else ("iu", 1)
+    if values.dtype.kind not in kinds or values.ndim != dimensions:
+        raise ValueError(f"its {file.stem} are {values.dtype} of shape {values.shape}")
+    return values
 
 
 def _sheets(place: Path, stored: JSON) -> Sheets:

@@ -42,7 +42,7 @@ class Recall:
 class Seal:
     """What belongs to a kept index."""
 
-    digest: str  # of the index's file
+    digest: str  # of the index's file and of its recall
     content: str  # of the vectors it holds
     recall: Recall
     version: int = 1
@@ -74,7 +74,7 @@ def _kept(stored: Embeddings, faiss: Any) -> tuple[Any, Recall]:
         with atomic_path(file) as beside:
             with beside.open("wb") as opened:
                 faiss.write_index(index, faiss.PyCallbackIOWriter(opened.write))
-            digest = file_digest(beside)
+            digest = _digest(beside, recall)
         write_text(_seal_file(file), to_json(Seal(digest, _content(stored), recall)) + "\n")
     except DataError:
         pass  # a folder that cannot be written to: it serves this once
@@ -85,9 +85,13 @@ def _fitting_seal(stored: Embeddings, file: Path) -> Seal | None:
     """The seal of the index in ``file``, if it is whole and of these very vectors."""
     try:
         seal = from_json(Seal, _seal_file(file).read_bytes(), _seal_file(file))
-        return seal if seal.digest == file_digest(file) and seal.content == _content(stored) else None
+        return seal if seal.digest == _digest(file, seal.recall) and seal.content == _content(stored) else None
     except (OSError, DataError):
         return None
+
+
+def _digest(file: Path, recall: Recall) -> str:
+    return hashlib.sha256(f"{file_digest(file)} {recall}".encode()).hexdigest()
 
 
 def _seal_file(file: Path) -> Path:

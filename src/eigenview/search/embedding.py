@@ -112,6 +112,8 @@ class _Work:
         done = [part in self.parts.finished() for part in range(self.reader.parts)]
         is_finished, *known = from_first_process(torch.tensor([is_finished, *done]), self.group).tolist()
         if is_finished:
+            if rank(self.group) == 0:
+                self.parts.remove()  # which a kill right after the join left
             return
         problem: EigenviewError | None = None
         try:

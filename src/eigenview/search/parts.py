@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,11 +12,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from eigenview.batches.sealed import read_sealed, save_sealed
 from eigenview.data import Failure
 from eigenview.errors import DataError, SettingError
 from eigenview.files import JSON, read_object, write_json
 from eigenview.names import printable
+from eigenview.tensors import read_sealed, save_sealed
 
 SETTINGS = "settings.json"
 
@@ -65,7 +66,10 @@ class Parts:
                 piece.unlink(missing_ok=True)
 
     def finished(self) -> set[int]:
-        return {_number(file) for file in self._files() if file.stem.endswith("-last")}
+        """Parts whose last piece is there, with all before it."""
+        counts = Counter(map(_number, self._files()))
+        lasts = [file.stem.split("-") for file in self._files() if file.stem.endswith("-last")]
+        return {int(part) for _, part, place, _ in lasts if counts[int(part)] == int(place) + 1}
 
     def write(self, part: int, place: int, piece: Piece, *, is_last: bool) -> None:
         name = f"part-{part:06d}-{place:04d}{'-last' if is_last else ''}.safetensors"
@@ -87,8 +91,10 @@ class Parts:
             yield Piece(**tensors, paths=tuple(json.loads(notes["paths"])), unreadable=unreadable)
 
     def remove(self) -> None:
+        """The folder, if it is there."""
         try:
-            shutil.rmtree(self.folder)
+            if self.folder.is_dir() and not self.folder.is_symlink():
+                shutil.rmtree(self.folder)
         except OSError as error:
             raise DataError(f"cannot remove {printable(self.folder)}: {error.strerror or error}") from None
 

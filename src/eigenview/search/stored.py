@@ -13,15 +13,18 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eigenview.data.failures import blamed_on
+from eigenview.data.rowgroups import checked_groups
 from eigenview.data.source import NO_LABEL
 from eigenview.errors import DataError
 from eigenview.evaluation.checks import check_features
 from eigenview.extras import extra_module
-from eigenview.files import from_json
+from eigenview.files import from_json, read_object
 from eigenview.names import printable
 from eigenview.search.about import About
 from eigenview.search.parts import Piece
 from eigenview.search.writing import METADATA, check_suffix, side_file, write_embeddings
+from eigenview.tensors import map_array
 
 DEFAULT_NAMES = ("embeddings.parquet", "embeddings.npy")  # in a run directory
 CHECKED_ROWS = 1 << 16  # at a time
@@ -86,7 +89,7 @@ def open_embeddings(path: str | Path) -> Embeddings:
     place = embeddings_file(path)
     try:
         found = _READERS[place.suffix](place)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{printable(place)} is not a readable {place.suffix} file of embeddings: {error}") from None
@@ -129,8 +132,9 @@ def embeddings_file(path: str | Path) -> Path:
 def stored_about(path: Path) -> tuple[About | None, int, int]:
     """What a finished file says about itself, its rows and its width, without reading the vectors."""
     if path.suffix == ".npy":
-        array, notes = np.load(path, mmap_mode="r", allow_pickle=False), _notes(path)
-        return (None if notes is None else _about(json.dumps(notes["about"]))), *array.shape
+        array, notes = map_array(path), _notes(path)
+        rows, width = array.shape
+        return (None if notes is None else _about(json.dumps(notes["about"]))), rows, width
     file = _opened(path)
     about = (file.schema_arrow.metadata or {}).get(METADATA)
     kind = file.schema_arrow.field("vector").type
@@ -138,7 +142,7 @@ def stored_about(path: Path) -> tuple[About | None, int, int]:
 
 
 def _read_npy(place: Path) -> Embeddings:
-    array = np.load(place, mmap_mode="c", allow_pickle=False)  # copied when written to, which nobody does
+    array = map_array(place)
     if array.ndim != 2 or 0 in array.shape or array.dtype.kind != "f":
         raise DataError(f"{printable(place)} must hold floating vectors (n, d); got {array.shape}, {array.dtype}")
     vectors = torch.from_numpy(array if array.dtype == np.float32 else array.astype(np.float32))
@@ -150,17 +154,24 @@ def _read_npy(place: Path) -> Embeddings:
             f"{printable(side_file(place))} is about {notes['rows']} x {notes['width']} numbers, but "
             f"{place.name} has {array.shape[0]} x {array.shape[1]}: they are not a pair; make them anew"
         )
-    labels = torch.tensor(notes["label"], dtype=torch.long)
-    about = _about(json.dumps(notes["about"]))
-    return Embeddings(place, vectors, torch.tensor(notes["index"]), notes["path"], _some_labels(labels), about)
+    index, labels = (_numbers(notes[name], len(vectors)) for name in ("index", "label"))
+    paths = notes["path"]
+    if not isinstance(paths, list) or [type(path) for path in paths] != [str] * len(vectors):
+        raise ValueError(f"{side_file(place).name} must name a path for each of {len(vectors):,} rows")
+    return Embeddings(place, vectors, index, paths, _some_labels(labels), _about(json.dumps(notes["about"])))
 
 
 def _read_parquet(place: Path) -> Embeddings:
+    with blamed_on(place, "is not a readable .parquet file of embeddings"):
+        return _read_table(place)
+
+
+def _read_table(place: Path) -> Embeddings:
     file = _opened(place)
     present = file.schema_arrow.names
     if "vector" not in present:
         raise DataError(f"{printable(place)} has no column 'vector'; it has {', '.join(present)}")
-    rows = file.metadata.num_rows
+    rows = sum(group.rows for group in checked_groups(place, ["vector", "index", "path", "label"]))
     if rows == 0:
         raise DataError(f"{printable(place)} has no rows")
     vectors: np.ndarray[Any, np.dtype[np.float32]] | None = None
@@ -173,8 +184,10 @@ def _read_parquet(place: Path) -> Embeddings:
             raise DataError(f"{printable(place)}: vectors of {vectors.shape[1]} and of {block.shape[1]} numbers")
         vectors[filled : filled + len(block)] = block
         filled += len(block)
-    assert vectors is not None
     rest = file.read(columns=[name for name in ("index", "path", "label") if name in present])
+    rest.validate(full=True)
+    if vectors is None or filled != rows or rest.num_rows != rows:
+        raise DataError(f"{printable(place)} does not hold the {rows:,} rows that it says; make it anew")
     index = rest.column("index").to_numpy() if "index" in present else np.arange(rows)
     paths = [path or "" for path in rest.column("path").to_pylist()] if "path" in present else _numbered(place, rows)
     labels = None
@@ -207,12 +220,14 @@ def _opened(place: Path) -> Any:
 
 def _notes(place: Path) -> dict[str, Any] | None:
     file = side_file(place)
-    if not file.is_file():
-        return None
-    notes = json.loads(file.read_text(encoding="utf-8"))
-    if not isinstance(notes, dict):
-        raise DataError(f"{printable(file)} is not what belongs beside {place.name}")
-    return notes
+    return read_object(file) if file.is_file() else None
+
+
+def _numbers(values: Any, rows: int) -> Tensor:
+    """(rows,) whole numbers of a side file."""
+    if not isinstance(values, list) or [type(value) for value in values] != [int] * rows:
+        raise ValueError(f"a side file must have a whole number for each of {rows:,} rows")
+    return torch.tensor(values)
 
 
 def _about(text: str) -> About | None:

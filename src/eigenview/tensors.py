@@ -1,0 +1,71 @@
+"""Tensors in a file with a checksum of all that it holds, so that a damaged file is never believed; mapped arrays."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from eigenview.errors import DataError
+from eigenview.files import atomic_path, save_tensors
+from eigenview.names import printable
+
+DIGEST = "digest"  # among the notes
+
+
+def save_sealed(file: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> None:
+    """Whole or not at all."""
+    with atomic_path(file) as beside:
+        save_tensors(beside, tensors, metadata=sealed(tensors, notes))
+
+
+def sealed(tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The notes with a checksum of themselves and of the tensors."""
+    given = {} if notes is None else dict(notes)
+    return {**given, DIGEST: _digest(tensors, given)}
+
+
+def read_sealed(file: Path, *, from_anywhere: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """The tensors and notes of a file whose checksum is right; a file ``from_anywhere`` may have none."""
+    try:
+        with safe_open(file, framework="pt") as opened:
+            notes = dict(opened.metadata() or {})
+            tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (no mapping)
+    except (SafetensorError, OSError) as error:
+        why = str(error).splitlines()[0]
+        raise DataError(f"{printable(file)} is no readable safetensors file ({why}); is it cut short?") from None
+    digest = notes.pop(DIGEST, None)
+    if not (digest is None and from_anywhere) and digest != _digest(tensors, notes):
+        raise DataError(f"{printable(file)} is damaged: its checksum does not fit")
+    return tensors, notes
+
+
+def map_array(path: Path) -> NDArray[Any]:
+    """The array of an .npy file, mapped: it declares no more than the file has, and writing to it changes a copy."""
+    try:
+        array = np.load(path, mmap_mode="c", allow_pickle=False)
+    except Exception as error:  # a header that lies makes NumPy raise nearly anything
+        why = printable((str(error).splitlines() or [""])[0][:200])
+        raise DataError(f"{printable(path)} must be an .npy file of numbers (np.save writes one): {why}") from None
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise DataError(f"{printable(path)} must be an .npy file with one array, not an .npz archive")
+    return array
+
+
+def _digest(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        tensor = tensors[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    for name in sorted(notes):
+        digest.update(f"{name}\n{notes[name]}\n".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()

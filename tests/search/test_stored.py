@@ -1,0 +1,107 @@
+"""Embeddings from damaged files: the right ones, or one line."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import torch
+
+from eigenview.errors import DataError
+from eigenview.search import embed, open_embeddings, reading
+from eigenview.search.parts import Parts, Piece
+from tests.search.encoders import PART, VIEW, small_encoder, write_pictures
+
+NAMES = [f"{number:02d}.png" for number in range(21)]
+DEEP = "[" * 200_000
+
+
+@pytest.fixture
+def written(tmp_path, monkeypatch):
+    """A folder with embeddings in both forms."""
+    monkeypatch.setattr(reading, "PART_ITEMS", PART)
+    pictures = write_pictures(tmp_path / "pictures", NAMES)
+    for suffix in (".npy", ".parquet"):
+        embed(small_encoder(), pictures, tmp_path / f"out{suffix}", view=VIEW, workers=0)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["index", "label", "path"])
+@pytest.mark.parametrize("value", [None, 3, [[]] * 21, [None] * 21, ["x"], list(range(20)), [10**30] * 21, {}])
+def test_a_side_file_of_other_types_is_refused(written, name, value):
+    side = written / "out.npy.json"
+    side.write_text(json.dumps({**json.loads(side.read_text()), name: value}))
+    with pytest.raises(DataError, match=r"out\.npy"):
+        open_embeddings(written / "out.npy")
+
+
+@pytest.mark.parametrize("text", [DEEP, '{"rows": ', "[]", '{"rows": 21, "width": 64}', "\ud800"])
+def test_a_side_file_that_is_none_is_refused(written, text):
+    (written / "out.npy.json").write_bytes(text.encode(errors="surrogatepass"))
+    with pytest.raises(DataError, match=r"out\.npy"):
+        open_embeddings(written / "out.npy")
+
+
+def test_a_table_with_a_damaged_page_is_refused_or_has_every_row(written):
+    good = (written / "out.parquet").read_bytes()
+    refusals = []
+    for place in range(4, len(good), 97):
+        spoilt = bytearray(good)
+        spoilt[place] ^= 0xFF
+        (written / "out.parquet").write_bytes(spoilt)
+        try:
+            assert len(open_embeddings(written / "out.parquet")) == 21
+        except DataError as error:
+            refusals.append(str(error))
+    assert refusals
+    assert all(message.isprintable() for message in refusals)
+
+
+def unfinished(folder):
+    """All parts of embeddings that were not joined yet."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Parts, "remove", lambda _: None)
+        embed(small_encoder(), folder / "pictures", folder / "again.npy", view=VIEW, workers=0)
+    for name in ("again.npy", "again.npy.json"):
+        (folder / name).unlink()
+    return sorted((folder / "again.npy.parts").glob("part-*"))
+
+
+def test_a_flipped_bit_in_a_finished_part_is_refused_not_joined(written):
+    file = unfinished(written)[1]
+    spoilt = bytearray(file.read_bytes())
+    spoilt[-1] ^= 0x40  # of the last vector
+    file.write_bytes(spoilt)
+    with pytest.raises(DataError, match=r"part-000001.* is damaged: .*; remove it and run again"):
+        embed(small_encoder(), written / "pictures", written / "again.npy", view=VIEW, workers=0)
+    file.unlink()
+    embed(small_encoder(), written / "pictures", written / "again.npy", view=VIEW, workers=0)
+    assert (written / "again.npy").read_bytes() == (written / "out.npy").read_bytes()
+
+
+def test_a_part_without_one_of_its_pieces_is_not_finished(tmp_path):
+    parts = Parts(tmp_path / "parts")
+    parts.begin({"encoder": "x"}, resume=True)
+    piece = Piece(torch.tensor([0]), torch.tensor([-1]), torch.ones(1, 2), ("a",), ())
+    for place, is_last in enumerate((False, False, True)):
+        parts.write(4, place, piece, is_last=is_last)
+    assert parts.finished() == {4}
+    (tmp_path / "parts" / "part-000004-0001.safetensors").unlink()
+    assert parts.finished() == set()
+
+
+def test_settings_of_parts_that_cannot_be_read_begin_anew(written):
+    unfinished(written)
+    (written / "again.npy.parts" / "settings.json").write_text(DEEP)
+    embed(small_encoder(), written / "pictures", written / "again.npy", view=VIEW, workers=0)
+    np.testing.assert_array_equal(np.load(written / "again.npy"), np.load(written / "out.npy"))
+
+
+def test_parts_that_a_kill_left_after_the_join_are_removed(written):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Parts, "remove", lambda _: None)
+        embed(small_encoder(), written / "pictures", written / "again.npy", view=VIEW, workers=0)
+    assert (written / "again.npy.parts").is_dir()
+    embed(small_encoder(), written / "pictures", written / "again.npy", view=VIEW, workers=0)
+    assert not (written / "again.npy.parts").exists()
