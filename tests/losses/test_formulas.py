@@ -107,16 +107,16 @@ def test_supervised_contrastive_over_two_views():
     assert_equal(losses.supervised_contrastive(X, Y, labels=labels, temperature=0.2), sum(terms) / 8, X, Y)
 
 
-@pytest.mark.parametrize("mu", [0.5, 1.0, 10.0])
-def test_spectral_contrastive_with_its_ball(mu):
+@pytest.mark.parametrize(("mu", "has_ball"), [(0.5, True), (1.0, True), (10.0, True), (2.0, False)])
+def test_spectral_contrastive_with_and_without_its_ball(mu, has_ball):
     def ball(v):
         length = v.square().sum().sqrt()
-        return v * mu**0.5 / length if length >= mu**0.5 else v
+        return v * mu**0.5 / length if has_ball and length >= mu**0.5 else v
 
     x, y = [ball(v) for v in X], [ball(v) for v in Y]
     pull = sum((a * b).sum() for a, b in zip(x, y, strict=True)) / N
     push = sum((x[i] * y[j]).sum() ** 2 for i in range(N) for j in range(N) if i != j) / (N * (N - 1))
-    assert_equal(losses.spectral_contrastive(X, Y, mu=mu), (-2 * pull + push) / mu, X, Y)
+    assert_equal(losses.spectral_contrastive(X, Y, mu=mu, ball=has_ball), (-2 * pull + push) / mu, X, Y)
 
 
 @pytest.mark.parametrize("width", [2, 30], ids=["n > d", "n < d"])

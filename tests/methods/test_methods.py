@@ -138,6 +138,78 @@ def test_many_crops_of_two_sizes_reach_every_method(name):
     assert (small.grad.flatten(1).norm(dim=1) > 0).all()  # each of them pulls
 
 
+VARIANTS = {
+    "simclr": [
+        {"positive_in_denominator": False},
+        {"negatives": 4},
+        {"negatives": 3, "positive_in_denominator": False},
+    ],
+    "random-walk": [{"kernel": "Laplacian(0.5)"}, {"kernel": "Gaussian(1)", "form": "squared", "reduction": "mean"}],
+    "spectral": [{"ball": False}],
+    "swav": [{"form": "summed"}],
+    "moco": [{"kernel": "Laplacian(0.5)", "denominator": "queue"}],
+}
+
+
+def variant_loss(name, options, method, batch):
+    """By the loss of the same settings; of drawn negatives, with loops."""
+    a, b = embeddings(method, batch)
+    if "negatives" in options:
+        drawn = torch.randint(ITEMS - 1, (ITEMS, options["negatives"]), generator=method.generator(batch.step))
+        rows = []
+        for item in range(ITEMS):
+            others = [other for other in range(ITEMS) if other != item]
+            rows.append(torch.stack([b[others[number]] for number in drawn[item]]))
+        kept = {name: value for name, value in options.items() if name != "negatives"}
+        return losses.info_nce(a, b, temperature=0.5, negatives=torch.stack(rows), **kept)
+    kernels = {"Laplacian(0.5)": LaplacianKernel(0.5), "Gaussian(1)": GaussianKernel(1.0)}
+    given = {name: kernels[value] if name == "kernel" else value for name, value in options.items()}
+    if name == "swav":
+        scores = [normalize(z) @ method.prototypes.weight().T for z in (a, b)]
+        return losses.swapped_assignment(scores, [sinkhorn(score.detach()) for score in scores], **given)
+    if name == "moco":
+        return losses.momentum_contrast(a, b, method.queue.rows.clone(), **given)
+    return {
+        "simclr": lambda: losses.info_nce(a, b, temperature=0.5, **given),
+        "random-walk": lambda: losses.random_walk_laplacian(a, b, **given),
+        "spectral": lambda: losses.spectral_contrastive(a, b, **given),
+    }[name]()
+
+
+@pytest.mark.parametrize(("name", "options"), [(name, options) for name in VARIANTS for options in VARIANTS[name]])
+def test_settings_of_a_loss_are_settings_of_its_method(name, options):
+    method, batch = build(name, **options), batch_of(step=3)
+    expected = variant_loss(name, options, method, batch)
+    torch.testing.assert_close(method(batch).loss, expected, rtol=1e-6, atol=1e-6)
+    plain = build(name)(batch).loss
+    assert abs(float(plain.detach() - expected.detach())) > 1e-4
+    if name in ("simclr", "random-walk"):
+        level = build(name, constant=True, **options)
+        assert float(level(batch).loss.detach()) == pytest.approx(level.chance_level(ITEMS), abs=1e-5)
+
+
+def test_chance_levels_of_such_settings():
+    assert build("spectral", ball=False).chance_level(ITEMS) is None
+    assert build("swav", form="summed", views=(2, 3)).chance_level(ITEMS) == pytest.approx(8 * math.log(5))
+    assert build("simclr", negatives=9).chance_level(256) == math.log(10)
+
+
+def test_negatives_are_drawn_anew_in_every_step_and_alike_after_a_resume():
+    method = build("simclr", negatives=2)
+    first, again, next_step = (float(method(batch_of(step=step)).loss.detach()) for step in (3, 3, 4))
+    assert first == again
+    assert first != next_step
+    with pytest.raises(SettingError, match="drawn negatives go with two views of each image; got 5"):
+        build("simclr", negatives=2, views=(2, 3))
+
+
+@pytest.mark.parametrize("name", ["moco", "random-walk", "kernel-infonce"])
+def test_what_a_kernel_learns_is_trained_with_the_method(name):
+    method = build(name, kernel="Gaussian(learnable(0.5))")
+    method(batch_of()).loss.backward()
+    assert method.get_parameter("objective.settings.0").grad.abs() > 0
+
+
 def test_moco_moves_its_key_and_queue_after_the_loss_only():
     method, batch = build("moco", momentum=0.5), batch_of()
     method.train()

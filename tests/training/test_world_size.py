@@ -10,15 +10,20 @@ from eigenview.methods import METHODS
 from tests.processes import run_processes
 from tests.training.runs import as_one_of, run_quietly, settings
 
+DRAWN = "simclr with drawn negatives"
+CASES = [*METHODS, DRAWN]
+
 
 def train_all(rank: int, group, folder: str, normalization: str) -> None:
     as_one_of(rank, 2)
-    for method in METHODS:
-        run_quietly(changed(method, f"{folder}/two/{method}", normalization))
+    for case in CASES:
+        run_quietly(changed(case, f"{folder}/two/{case}", normalization))
 
 
-def changed(method, out, normalization):
-    given = settings(method, out)
+def changed(case, out, normalization):
+    given = settings("simclr" if case == DRAWN else case, out)
+    if case == DRAWN:
+        given["method_settings"] = {"negatives": 5}
     return {**given, "encoder": {**given["encoder"], "normalization": normalization}}
 
 
@@ -26,15 +31,15 @@ def changed(method, out, normalization):
 def trained(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp(request.param)
     run_processes(2, train_all, str(folder), request.param, timeout=400)
-    for method in METHODS:
-        run_quietly(changed(method, folder / "one" / method, request.param))
+    for case in CASES:
+        run_quietly(changed(case, folder / "one" / case, request.param))
     return folder
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_two_processes_equal_one_after_three_steps(method, trained):
+@pytest.mark.parametrize("case", CASES)
+def test_two_processes_equal_one_after_three_steps(case, trained):
     one, two = (
-        load_file(trained / world / method / "checkpoints" / "last" / "weights.safetensors") for world in ("one", "two")
+        load_file(trained / world / case / "checkpoints" / "last" / "weights.safetensors") for world in ("one", "two")
     )
     assert one.keys() == two.keys()
     for name in one:

@@ -24,7 +24,8 @@ class StartOptions(Strict):
     # on from; last unless given, or the one before where that is damaged
     look: bool = True  # at the end, diagnose the run and keep a sample for the report
     kernel: Annotated[str | None, Word("KERNEL")] = None  # gaussian, laplacian, exponential, simple-sum, concat-sum, or
-    # any kernel as text, such as 'Gaussian(0.2) + Laplacian(0.5)'; for kernel-infonce, which it implies, and moco
+    # any kernel as text, such as 'Gaussian(0.2) + Laplacian(0.5)'; for kernel-infonce, which it implies; as text
+    # also for moco and random-walk
     config: Annotated[Path | None, Word("FILE")] = None  # settings as JSON; options win
 
 

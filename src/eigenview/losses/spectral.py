@@ -13,20 +13,23 @@ from eigenview.losses.module import Objective
 from eigenview.losses.views import mean_over_items, prepare_views
 
 
-def spectral_contrastive(*views: Tensor, mu: float = 1.0, check_values: bool = True, group: Group = None) -> Tensor:
+def spectral_contrastive(
+    *views: Tensor, mu: float = 1.0, ball: bool = True, check_values: bool = True, group: Group = None
+) -> Tensor:
     """(1/μ)·[ −(2/n) Σ_i f_i·f_i⁺ + (1/(n(n−1))) Σ_{i≠j} (f_i·f_j⁺)² ], averaged over the pairs of views.
 
     ``views``: two or more (n, d), n ≥ 2. Not put on the sphere: rows longer than √μ are drawn back to the ball of that
-    radius, the others left as they are, so μ weights the repulsion. Pairs of different items come from different
-    views. Its minimiser factorises the normalised adjacency matrix. Chance (constant embeddings at the ball's edge):
-    μ − 2. HaoChen et al., 2021.
+    radius, the others left as they are, so μ weights the repulsion. Without the ``ball`` none is, and μ only divides.
+    Pairs of different items come from different views. Its minimiser factorises the normalised adjacency matrix. Chance
+    (constant embeddings at the ball's edge): μ − 2. HaoChen et al., 2021.
     """
     if not mu > 0:
         raise SettingError(f"mu must be positive; got {mu}")
     rows, items = prepare_views(views, normalize=False, check_values=check_values, group=group)
     if items < 2:
         raise ShapeError(f"a contrast needs at least 2 items; got {items}")
-    rows = [into_ball(row, mu**0.5) for row in rows]
+    if ball:
+        rows = [into_ball(row, mu**0.5) for row in rows]
     with torch.autocast(rows[0].device.type, enabled=False):
         losses = [_factorisation(x, y, items, group) for x, y in combinations(rows, 2)]
     return torch.stack(losses).mean() / mu
@@ -77,10 +80,12 @@ class SpectralContrastive(Objective, of=spectral_contrastive):
     """:func:`spectral_contrastive` as a module."""
 
     mu: float = 1.0
+    ball: bool = True
     group: Group = None
 
-    def chance_level(self) -> float:
-        return self.mu - 2
+    def chance_level(self) -> float | None:
+        """None without the ball: constant rows can have any length."""
+        return self.mu - 2 if self.ball else None
 
 
 class LaplacianEigenmapsLoss(Objective, of=laplacian_eigenmaps_loss):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
 from pydantic import TypeAdapter, ValidationError
@@ -13,6 +13,8 @@ from torch import Tensor, nn
 
 from eigenview.distributed import Group
 from eigenview.errors import DataError, SettingError
+from eigenview.graph.kernel_text import read_kernel
+from eigenview.losses.module import Objective
 from eigenview.nn import MLP, Encoder, Identity, Prototypes, build_head
 from eigenview.settings import Strict
 
@@ -90,6 +92,7 @@ class MethodParts:
             raise DataError(f"{place} does not describe a method: {error.errors()[0]['msg']}") from None
 
 
+AnyObjective = TypeVar("AnyObjective", bound=Objective)
 Pass = Callable[[], Iterable[ViewedBatch]]  # one pass over the data, without training on it
 
 
@@ -155,6 +158,10 @@ class Method(nn.Module, ABC):
             return MethodParts()
         return MethodParts(HeadPart(self.settings.head, self.settings.head_hidden, self.settings.head_output))
 
+    def generator(self, step: int) -> torch.Generator:
+        """For what is drawn in a step: the same on every process, and after a resume."""
+        return torch.Generator().manual_seed((self.context.seed * 1_000_003 + step) % 2**63)
+
     def constant_rate_parts(self) -> tuple[str, ...]:
         """Submodules whose learning rate no schedule touches."""
         return ()
@@ -163,6 +170,14 @@ class Method(nn.Module, ABC):
     def synchronises_batch_norm(self) -> bool:
         """True: statistics over all processes. MoCo's shuffled keys want them per process."""
         return True
+
+
+def objective_from(kind: type[AnyObjective], settings: MethodSettings, group: Group, **built: object) -> AnyObjective:
+    """The objective with the settings of the same names, a kernel read from its text; ``built`` is given as it is."""
+    given = {name: getattr(settings, name) for name in kind.names if name not in built and hasattr(settings, name)}
+    if isinstance(given.get("kernel"), str):
+        given["kernel"] = read_kernel(given["kernel"])
+    return kind(**{**given, **built, "group": group})
 
 
 def prototype_parts(parts: MethodParts, prototypes: Prototypes) -> MethodParts:

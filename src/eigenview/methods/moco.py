@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar, Literal
 
 import torch
@@ -11,9 +10,18 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from eigenview.distributed import world_size
-from eigenview.graph.kernel_text import read_kernel
-from eigenview.losses import momentum_align_uniform, momentum_contrast
-from eigenview.methods.method import Method, MethodContext, MethodSettings, StepOutput, ViewedBatch, by_view, watched
+from eigenview.losses import MomentumAlignUniform, MomentumContrast
+from eigenview.losses.module import Objective
+from eigenview.methods.method import (
+    Method,
+    MethodContext,
+    MethodSettings,
+    StepOutput,
+    ViewedBatch,
+    by_view,
+    objective_from,
+    watched,
+)
 from eigenview.nn import Encoder, MomentumEncoder, Queue, shuffle_rows, split_batch_norm, unshuffle_rows
 
 
@@ -57,7 +65,8 @@ class MoCoMethod(Method):
         super().__init__(encoder, settings, context)
         self.head = self.build_head()
         self.key = MomentumEncoder(Embedder(encoder, self.head))
-        self.kernel = None if settings.kernel is None else read_kernel(settings.kernel)
+        kind: type[Objective] = MomentumContrast if settings.objective == "contrast" else MomentumAlignUniform
+        self.objective = objective_from(kind, settings, context.group)
         self.queue = Queue(settings.queue, self.head.output_width, seed=context.seed)
 
     @property
@@ -72,41 +81,17 @@ class MoCoMethod(Method):
             self.key.update(self.settings.momentum)
         keys = {k: normalize(self._encode_key(images[k], batch.step), dim=1) for _, k in directions}
         queue = self.queue.snapshot()
-        loss = torch.stack([self._loss(queries[q], keys[k], queue) for q, k in directions]).mean()
+        loss = torch.stack([self.objective(queries[q], keys[k], queue) for q, k in directions]).mean()
         if self.training:
             for _, k in directions:
                 self.queue.enqueue(keys[k], self.context.group)
         return StepOutput(loss, watched([queries[0], keys[1]], 2))
 
-    def _loss(self, query: Tensor, key: Tensor, queue: Tensor) -> Tensor:
-        chosen, group = self.settings, self.context.group
-        if chosen.objective == "align-uniform":
-            return momentum_align_uniform(
-                query,
-                key,
-                queue,
-                align_weight=chosen.align_weight,
-                uniform_weight=chosen.uniform_weight,
-                t=chosen.t,
-                group=group,
-            )
-        return momentum_contrast(
-            query,
-            key,
-            queue,
-            temperature=chosen.temperature,
-            kernel=self.kernel,
-            denominator=chosen.denominator,
-            group=group,
-        )
-
     def _encode_key(self, images: Tensor, step: int) -> Tensor:
         """Keys in another company than their queries, so that batch statistics cannot give them away."""
-        generator = torch.Generator().manual_seed((self.context.seed * 1_000_003 + step) % 2**63)
-        shuffled, way = shuffle_rows(images, self.context.group, generator=generator)
+        shuffled, way = shuffle_rows(images, self.context.group, generator=self.generator(step))
         return unshuffle_rows(self.key(shuffled), way, self.context.group)
 
     def chance_level(self, items: int) -> float:
-        if self.settings.objective == "align-uniform":
-            return 0.0
-        return math.log(self.settings.queue + (self.settings.denominator == "key_and_queue"))
+        objective = self.objective
+        return objective.chance_level(self.settings.queue) if isinstance(objective, MomentumContrast) else 0.0

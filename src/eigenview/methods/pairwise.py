@@ -2,35 +2,44 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol, cast
 
 import torch
 from pydantic import Field
-from torch import Tensor, nn
+from torch import Tensor
 
-from eigenview.errors import DataError
+from eigenview.distributed import Group, gather_rows, row_counts, row_offset
+from eigenview.errors import DataError, SettingError
 from eigenview.graph.kernel_text import read_kernel
 from eigenview.graph.kernels import ExponentialKernel, GaussianKernel, Kernel, LaplacianKernel
+from eigenview.graph.scalars import Scalar
 from eigenview.losses import (
+    AlignUniformLoss,
+    InfoNCE,
+    KernelInfoNCE,
     RandomWalkLaplacian,
-    align_uniform_loss,
+    SpectralContrastive,
+    SupervisedContrastive,
     concatenation_sum_of_authors,
     concatenation_sum_of_paper,
-    info_nce,
-    kernel_info_nce,
     laplacian_eigenmaps_loss,
-    random_walk_laplacian,
     simple_sum_of_authors,
     simple_sum_of_paper,
     simsiam_loss,
-    spectral_contrastive,
-    supervised_contrastive,
 )
-from eigenview.losses.contrastive import summands
-from eigenview.methods.method import Method, MethodContext, MethodSettings, StepOutput, ViewedBatch, by_view, watched
+from eigenview.losses.module import Objective
+from eigenview.methods.method import (
+    Method,
+    MethodContext,
+    MethodSettings,
+    StepOutput,
+    ViewedBatch,
+    by_view,
+    objective_from,
+    watched,
+)
 from eigenview.names import Table
 from eigenview.nn import Encoder, simsiam_predictor
 
@@ -55,19 +64,71 @@ class PairwiseMethod(Method):
         return sum(self.context.views)
 
 
-class SimCLRSettings(MethodSettings):
-    temperature: float = Field(0.5, gt=0)  # 0.5 for CIFAR-10 (B = 512); 0.1 for ImageNet
+class ViewObjective(Protocol):
+    """An objective over views (n, d), with its level on constant ones."""
+
+    def __call__(self, *views: Tensor, **more: Scalar | None) -> Tensor: ...
+
+    def chance_level(self, items: int, *, views: int = 2) -> float: ...
 
 
-class SimCLRMethod(PairwiseMethod):
-    settings_type: ClassVar = SimCLRSettings
-    settings: SimCLRSettings
+class ObjectiveMethod(PairwiseMethod):
+    """Its loss is an objective of ours: settings of the same name are the objective's."""
+
+    objective_type: ClassVar[type[Objective]]
+
+    def __init__(self, encoder: Encoder, settings: MethodSettings, context: MethodContext) -> None:
+        super().__init__(encoder, settings, context)
+        built = objective_from(self.objective_type, settings, context.group, **self.built())
+        self.objective = cast(ViewObjective, built)
+
+    def built(self) -> dict[str, Kernel]:
+        """What the objective takes that settings can only name."""
+        return {}
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        return info_nce(*views, temperature=self.settings.temperature, group=self.context.group)
+        return self.objective(*views)
+
+    def chance_level(self, items: int) -> float | None:
+        return self.objective.chance_level(items, views=self.view_count)
+
+
+class SimCLRSettings(MethodSettings):
+    temperature: float = Field(0.5, gt=0)  # 0.5 for CIFAR-10 (B = 512); 0.1 for ImageNet
+    positive_in_denominator: bool = True  # False: only views of other images stand there
+    negatives: int | None = Field(None, ge=1)  # of each image, drawn anew in every step from the others of the batch;
+    # None: all of them, in both directions
+
+
+class SimCLRMethod(ObjectiveMethod):
+    settings_type: ClassVar = SimCLRSettings
+    objective_type: ClassVar = InfoNCE
+    settings: SimCLRSettings
+
+    def __init__(self, encoder: Encoder, settings: SimCLRSettings, context: MethodContext) -> None:
+        super().__init__(encoder, settings, context)
+        if settings.negatives is not None and self.view_count != 2:
+            raise SettingError(f"drawn negatives go with two views of each image; got {self.view_count}")
+
+    def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
+        count = self.settings.negatives
+        if count is None:
+            return super().loss(views, batch)
+        others = drawn_others(views[1], count, self.generator(batch.step), self.context.group)
+        return self.objective(*views, negatives=others)
 
     def chance_level(self, items: int) -> float:
-        return math.log(self.view_count * items - 1)
+        chosen = InfoNCE(positive_in_denominator=self.settings.positive_in_denominator)
+        return chosen.chance_level(items, views=self.view_count, negatives=self.settings.negatives)
+
+
+def drawn_others(rows: Tensor, count: int, generator: torch.Generator, group: Group) -> Tensor:
+    """(n, count, d): for each row so many of the others, over all processes, drawn with replacement."""
+    counts = row_counts(rows, group)
+    own = torch.arange(len(rows))[:, None] + row_offset(counts, group)
+    drawn = torch.randint(sum(counts) - 1, (sum(counts), count), generator=generator)[own[:, 0]]
+    others: Tensor = gather_rows(rows, group, counts=counts)[(drawn + (drawn >= own)).to(rows.device)]
+    return others
 
 
 class KernelSettings(MethodSettings):
@@ -126,65 +187,41 @@ def chosen_kernel(settings: KernelSettings) -> Kernel:
     return read_kernel(settings.kernel) if is_text else KERNELS.find(settings.kernel)(settings)
 
 
-class KernelInfoNCEMethod(PairwiseMethod):
+class KernelInfoNCEMethod(ObjectiveMethod):
     settings_type: ClassVar = KernelSettings
+    objective_type: ClassVar = KernelInfoNCE
     settings: KernelSettings
 
-    def __init__(self, encoder: Encoder, settings: KernelSettings, context: MethodContext) -> None:
-        super().__init__(encoder, settings, context)
-        self.kernel = chosen_kernel(settings)
-        self.kernel_settings = nn.ParameterList(t for t in self.kernel.tensors() if isinstance(t, nn.Parameter))
-
-    def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        return kernel_info_nce(*views, kernel=self.kernel, form=self.settings.form, group=self.context.group)
-
-    def chance_level(self, items: int) -> float:
-        level = math.log(self.view_count * items - 1)
-        if self.settings.form == "kernel-sum":
-            return level
-        return level * sum(float(torch.as_tensor(weight).detach()) for weight, _, _ in summands(self.kernel, 2))
+    def built(self) -> dict[str, Kernel]:
+        return {"kernel": chosen_kernel(self.settings)}
 
 
 class RandomWalkSettings(MethodSettings):
     head: str = "random-walk"
     form: Literal["absolute", "squared"] = "absolute"  # the paper, or the authors' code
     temperature: float = Field(1.0, gt=0)  # the paper has 1; the authors' README recommends 0.4
+    kernel: str | None = None  # as text; None: cosine at the temperature
     reduction: Literal["sum", "mean"] = "sum"
 
 
-class RandomWalkMethod(PairwiseMethod):
+class RandomWalkMethod(ObjectiveMethod):
     settings_type: ClassVar = RandomWalkSettings
-    settings: RandomWalkSettings
-
-    def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        chosen = self.settings
-        return random_walk_laplacian(
-            *views,
-            form=chosen.form,
-            temperature=chosen.temperature,
-            reduction=chosen.reduction,
-            group=self.context.group,
-        )
-
-    def chance_level(self, items: int) -> float:
-        chosen = RandomWalkLaplacian(form=self.settings.form, reduction=self.settings.reduction)
-        return chosen.chance_level(items, views=self.view_count)
+    objective_type: ClassVar = RandomWalkLaplacian
 
 
 class SpectralSettings(MethodSettings):
     head: str = "spectral"
     mu: float = Field(1.0, gt=0)
+    ball: bool = True  # rows longer than √mu are drawn back to it; False: they stay as they are
 
 
-class SpectralMethod(PairwiseMethod):
+class SpectralMethod(ObjectiveMethod):
     settings_type: ClassVar = SpectralSettings
+    objective_type: ClassVar = SpectralContrastive
     settings: SpectralSettings
 
-    def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        return spectral_contrastive(*views, mu=self.settings.mu, group=self.context.group)
-
-    def chance_level(self, items: int) -> float:
-        return self.settings.mu - 2
+    def chance_level(self, items: int) -> float | None:
+        return SpectralContrastive(mu=self.settings.mu, ball=self.settings.ball).chance_level()
 
 
 class AlignUniformSettings(MethodSettings):
@@ -196,25 +233,9 @@ class AlignUniformSettings(MethodSettings):
     temperature: float = Field(0.5, gt=0)
 
 
-class AlignUniformMethod(PairwiseMethod):
+class AlignUniformMethod(ObjectiveMethod):
     settings_type: ClassVar = AlignUniformSettings
-    settings: AlignUniformSettings
-
-    def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        chosen = self.settings
-        return align_uniform_loss(
-            *views,
-            align_weight=chosen.align_weight,
-            uniform_weight=chosen.uniform_weight,
-            alpha=chosen.alpha,
-            t=chosen.t,
-            contrastive_weight=chosen.contrastive_weight,
-            temperature=chosen.temperature,
-            group=self.context.group,
-        )
-
-    def chance_level(self, items: int) -> float:
-        return self.settings.contrastive_weight * math.log(self.view_count * items - 1)
+    objective_type: ClassVar = AlignUniformLoss
 
 
 class EigenmapsSettings(MethodSettings):
@@ -240,19 +261,13 @@ class SupConSettings(MethodSettings):
     temperature: float = Field(0.1, gt=0)
 
 
-class SupConMethod(PairwiseMethod):
+class SupConMethod(ObjectiveMethod):
     settings_type: ClassVar = SupConSettings
+    objective_type: ClassVar = SupervisedContrastive
     needs_labels: ClassVar = True
-    settings: SupConSettings
 
     def loss(self, views: list[Tensor], batch: ViewedBatch) -> Tensor:
-        labels = known_labels(batch)
-        return supervised_contrastive(
-            *views, labels=labels, temperature=self.settings.temperature, group=self.context.group
-        )
-
-    def chance_level(self, items: int) -> float:
-        return math.log(self.view_count * items - 1)
+        return self.objective(*views, labels=known_labels(batch))
 
 
 class SimSiamSettings(MethodSettings):

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -11,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from eigenview.graph.transport import sinkhorn
-from eigenview.losses import swapped_assignment
+from eigenview.losses import SwappedAssignment
 from eigenview.methods.method import (
     Method,
     MethodContext,
@@ -20,6 +19,7 @@ from eigenview.methods.method import (
     StepOutput,
     ViewedBatch,
     by_view,
+    objective_from,
     prototype_parts,
     watched,
 )
@@ -30,6 +30,7 @@ class SwAVSettings(MethodSettings):
     head: str = "swav"
     prototypes: int = Field(3000, ge=2)
     temperature: float = Field(0.1, gt=0)
+    form: Literal["averaged", "summed"] = "averaged"  # over pairs of crops: the authors' code, or the paper
     epsilon: float = Field(0.05, gt=0)  # lower (0.01 to 0.03) on CIFAR
     sinkhorn_iterations: int = Field(3, ge=0)  # 0: codes by softmax alone, which may all fall on one prototype
     queue: int = Field(0, ge=0)  # rows over all processes; 3840 for batches of 256, 0 for none
@@ -46,6 +47,7 @@ class SwAVMethod(Method):
         self.head = self.build_head()
         width = self.head.output_width
         self.prototypes = Prototypes(width, settings.prototypes)
+        self.objective = objective_from(SwappedAssignment, settings, context.group)
         self.queue = CropQueue(context.views[0], settings.queue, width) if settings.queue else None
 
     def step(self, batch: ViewedBatch) -> StepOutput:
@@ -55,8 +57,7 @@ class SwAVMethod(Method):
         views = by_view(embeddings, batch.items)
         large = self.context.views[0]
         codes = self._codes([score.detach() for score in scores[:large]], views[:large], batch.epoch)
-        loss = swapped_assignment(scores, codes, temperature=self.settings.temperature, group=self.context.group)
-        return StepOutput(loss, watched(views, large), prototypes_used=used_share(codes[0]))
+        return StepOutput(self.objective(scores, codes), watched(views, large), prototypes_used=used_share(codes[0]))
 
     @torch.no_grad()
     def _codes(self, scores: list[Tensor], views: list[Tensor], epoch: int) -> list[Tensor]:
@@ -90,7 +91,8 @@ class SwAVMethod(Method):
         return prototype_parts(super().parts(), self.prototypes)
 
     def chance_level(self, items: int) -> float:
-        return math.log(self.settings.prototypes)
+        views = self.context.views
+        return self.objective.chance_level(self.settings.prototypes, crops=sum(views), code_crops=views[0])
 
 
 def used_share(codes: Tensor) -> Tensor:
