@@ -218,11 +218,16 @@ def from_json(kind: type[Kind], text: str | bytes, place: str | Path) -> Kind:
     try:
         return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)  # lists and whole numbers still fit
     except ValidationError as error:
-        problem = error.errors(include_url=False)[0]
-        where = ".".join(str(step) for step in problem["loc"]) or "all of it"
+        mistake = first_mistake(error)
         raise DataError(
-            f"{printable(place)} does not hold a {kind.__name__}: {where}: {problem['msg']}; it was edited or damaged"
+            f"{printable(place)} does not hold a {kind.__name__}: {mistake}; it was edited or damaged"
         ) from None
+
+
+def first_mistake(error: ValidationError) -> str:
+    """Where pydantic saw the first mistake, and what it says of it."""
+    problem = error.errors(include_url=False)[0]
+    return f"{'.'.join(str(step) for step in problem['loc']) or 'all of it'}: {problem['msg']}"
 
 
 def _parsed(data: str | bytes, place: str | Path) -> JSON:

@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from eigenview.diagnostics import Diagnosis, RunProgress
 from eigenview.errors import DataError, SettingError
-from eigenview.files import inside, read_json, read_object, write_json, write_text
+from eigenview.files import first_mistake, inside, read_json, read_object, write_json, write_text
 from eigenview.methods import MethodParts
 from eigenview.names import printable
 from eigenview.runs.checkpoints import Checkpoints
@@ -103,9 +103,7 @@ class RunDirectory:
         try:
             return kind(**content)
         except ValidationError as error:
-            problem = error.errors()[0]
-            place = ".".join(str(step) for step in problem["loc"])
-            raise DataError(f"{printable(self.folder / name)}: {place}: {problem['msg']}; is it a run's?") from None
+            raise DataError(f"{printable(self.folder / name)}: {first_mistake(error)}; is it a run's?") from None
 
     def _file(self, name: str) -> Path:
         return inside(self.folder, name)

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from eigenview.batches.identity import settings_identity
 from eigenview.errors import DataError
-from eigenview.files import JSON, inside, read_object, write_json
+from eigenview.files import JSON, first_mistake, inside, read_object, write_json
 from eigenview.names import printable
 
 FORMAT = 1  # of a score's file
@@ -90,11 +90,8 @@ def _read(file: Path) -> Score:
     try:
         score = TypeAdapter(Score).validate_python(content)
     except ValidationError as error:
-        problem = error.errors()[0]
-        place = ".".join(str(step) for step in problem["loc"]) or "all of it"
-        raise DataError(
-            f"{printable(file)} is not a score: {place}: {problem['msg']}; delete it and evaluate again"
-        ) from None
+        mistake = first_mistake(error)
+        raise DataError(f"{printable(file)} is not a score: {mistake}; delete it and evaluate again") from None
     if (score.protocol_hash, score.data_hash) != (content.get("protocol_hash"), content.get("data_hash")):
         raise DataError(f"{printable(file)} was changed by hand: its hashes do not fit; delete it and evaluate again")
     return score

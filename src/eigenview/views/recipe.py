@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from eigenview.errors import SettingError
+from eigenview.files import first_mistake
 
 Range = tuple[float, float]
 Interpolation = Literal["bilinear", "bicubic"]
@@ -155,8 +156,7 @@ def recipe_from_json(content: Mapping[str, object]) -> Recipe:
     except ValidationError as error:
         first = error.errors()[0]
         refused = first.get("ctx", {}).get("error")  # by a recipe's own rules, which say what arrived
-        place = ".".join(str(step) for step in first["loc"])
-        reason = str(refused) if refused else f"{place or 'all of it'}: {first['msg']}; got {first['input']!r}"
+        reason = str(refused) if refused else f"{first_mistake(error)}; got {first['input']!r}"
         raise SettingError(f"this does not describe views: {reason}; see recipe_to_json(preset(...))") from None
 
 
