@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from eigenview.diagnostics.clusters import NODES, ClusterCount, PrototypeUsage, cluster_count, connectivity
 from eigenview.diagnostics.dimensions import spectrum
@@ -77,16 +77,23 @@ def diagnose(
         if value is not None and not math.isfinite(value):
             raise SettingError(f"{name} must be finite; got {value}: a loss that is NaN needs no diagnosis of its rows")
     opened = _opened(z_a, z_b, unaugmented)
-    first = opened.first
+    measured = _figures(opened, labels, sampling, centred_below=thresholds.collapsed_features if centred else None)
+    has_diverged = progress is not None and progress.has_diverged
+    figures = replace(measured, usage=usage, loss=loss, chance=chance, has_diverged=has_diverged, progress=progress)
+    return diagnosed(figures, thresholds=thresholds, seed=sampling.seed)
+
+
+def _figures(opened: _Opened, labels: Labels | None, sampling: Sampling, *, centred_below: float | None) -> Figures:
+    """What the rows say, around their mean where ``centred_below`` is the mean cosine from which on they are not."""
+    first, anchors, seed = opened.first, sampling.anchors, sampling.seed
     if labels is not None:
         checked_labels(labels, first.n)
     shape, cosine = spectrum(first), mean_cosine(first)
     decay = shape.decay()
-    is_centred = centred and cosine <= thresholds.collapsed_features
+    is_centred = centred_below is not None and cosine <= centred_below
     seen = opened.around_means() if is_centred else opened
-    anchors, seed = sampling.anchors, sampling.seed
     clones = duplicate_share(seen.items, cosine=sampling.duplicate_cosine, anchors=anchors, seed=seed)
-    figures = Figures(
+    return Figures(
         n=first.n,
         d=first.d,
         effective_rank=shape.effective_rank(),
@@ -107,14 +114,8 @@ def diagnose(
         clusters=_clusters(seen.first, sampling),
         views=None if seen.second is None else _views(seen.first, seen.second, sampling),
         tolerance=None if labels is None else tolerance(seen.first, labels),
-        usage=usage,
-        loss=loss,
-        chance=chance,
         is_centred=is_centred,
-        has_diverged=progress is not None and progress.has_diverged,
-        progress=progress,
     )
-    return diagnosed(figures, thresholds=thresholds, seed=seed)
 
 
 def diagnosed(figures: Figures, *, thresholds: Thresholds = THRESHOLDS, seed: int = 0) -> Diagnosis:

@@ -63,9 +63,9 @@ class Figures:
     clusters: ClusterCount | None
     views: ViewFigures | None
     tolerance: float | None
-    usage: PrototypeUsage | None
-    loss: float | None
-    chance: float | None
+    usage: PrototypeUsage | None = None
+    loss: float | None = None
+    chance: float | None = None
     is_centred: bool = False  # True: the mean row was taken off before directions were compared
     has_diverged: bool = False  # True: the run's loss or weights ended as NaN or infinity
     progress: RunProgress | None = None  # of the run; None for embeddings of which nobody knows
