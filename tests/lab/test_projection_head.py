@@ -12,7 +12,7 @@ from eigenview.lab.finite_views import SHIFTS, shifted
 from eigenview.lab.images import cifar10, digits
 from eigenview.lab.projection_head import layers_of, run, trained
 from eigenview.lab.small_encoders import accuracies, build_branch, encoded, fit
-from eigenview.losses import info_nce
+from eigenview.losses import InfoNCE
 
 
 @pytest.mark.parametrize("step", [1, 2])
@@ -64,7 +64,7 @@ def test_fitting_lowers_the_loss_and_leaves_global_randomness_alone():
     torch.manual_seed(5)
     branch = build_branch(images, output=16)
     draw = images.random_pairs(versions=8)
-    losses = fit(branch, draw, lambda x, y, labels: info_nce(x, y, temperature=0.5), steps=30)
+    losses = fit(branch, draw, InfoNCE(temperature=0.5), steps=30)
     assert sum(losses[-5:]) < sum(losses[:5]) - 1
     assert torch.equal(torch.rand(3), expected)
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
+from torch import nn
 
 from eigenview.errors import SettingError
 from eigenview.lab.agreement import Measure, intervals, written
@@ -19,8 +20,8 @@ from eigenview.lab.circle import KINDS, circle_data, draw_circle, draw_classes, 
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, MARKERS, curve, panels
 from eigenview.lab.images import ImageSet, digits, on_images
-from eigenview.lab.small_encoders import Judged, Objective, build_branch, fit, judged
-from eigenview.losses import align_uniform_loss, info_nce, uniformity_floor
+from eigenview.lab.small_encoders import Judged, build_branch, fit, judged
+from eigenview.losses import AlignUniformLoss, InfoNCE, uniformity_floor
 
 WIDTH = 16  # of the embeddings in the plane
 MEASURES = {
@@ -46,23 +47,14 @@ class Point:
     knn: float
 
 
-def weighted(share: float) -> Objective:
+def weighted(share: float) -> AlignUniformLoss:
     """(1 − λ)·alignment + λ·uniformity: 0 is alignment alone, 1 uniformity alone."""
     if not 0 <= share <= 1:
         raise SettingError(f"the share of uniformity lies in [0, 1]; got {share}")
-    return lambda x, y, labels: align_uniform_loss(x, y, align_weight=1 - share, uniform_weight=share)
+    return AlignUniformLoss(align_weight=1 - share, uniform_weight=share)
 
 
-def contrast(temperature: float, uniform_weight: float = 0.0) -> Objective:
-    """InfoNCE, perhaps with more uniformity than it has by itself."""
-    if not uniform_weight:
-        return lambda x, y, labels: info_nce(x, y, temperature=temperature)
-    return lambda x, y, labels: align_uniform_loss(
-        x, y, align_weight=0.0, uniform_weight=uniform_weight, contrastive_weight=1.0, temperature=temperature
-    )
-
-
-def place(images: ImageSet, objective: Objective, name: str, *, steps: int, seed: int, share: float | None) -> Point:
+def place(images: ImageSet, objective: nn.Module, name: str, *, steps: int, seed: int, share: float | None) -> Point:
     """Train an encoder by ``objective`` (``steps`` 0: leave it untrained) and find its place in the plane."""
     branch = build_branch(images, output=WIDTH, head="linear", seed=seed)
     if steps:
@@ -99,12 +91,15 @@ def run(settings: LabSettings) -> Outcome:
     return Outcome(data, figures, [*_sweep_lines(curves), _scatter_line(scatter), *circles.lines])
 
 
-def _others(settings: LabSettings) -> list[tuple[str, Objective]]:
+def _others(settings: LabSettings) -> list[tuple[str, nn.Module]]:
     if settings.is_quick:
-        return [("contrastive", contrast(0.2))]
-    planned = [("untrained", contrast(0.2))]
-    planned += [("contrastive", contrast(temperature)) for temperature in (0.05, 0.1, 0.2, 0.5, 1.0, 3.0)]
-    return planned + [("contrastive + uniformity", contrast(temperature, 1.0)) for temperature in (0.2, 0.5, 1.0)]
+        return [("contrastive", InfoNCE(temperature=0.2))]
+    more_even = [AlignUniformLoss(align_weight=0.0, contrastive_weight=1.0, temperature=at) for at in (0.2, 0.5, 1.0)]
+    return [
+        ("untrained", InfoNCE()),
+        *(("contrastive", InfoNCE(temperature=at)) for at in (0.05, 0.1, 0.2, 0.5, 1.0, 3.0)),
+        *(("contrastive + uniformity", objective) for objective in more_even),
+    ]
 
 
 Curve = dict[str, Any]  # a share λ, and the interval over seeds of each figure

@@ -21,7 +21,7 @@ from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.finite_views import FiniteViews, digit_views
 from eigenview.lab.images import ImageSet, on_images
 from eigenview.lab.similarity import captured, linear_cka, shared_neighbours
-from eigenview.lab.small_encoders import Objective, encoded, fit
+from eigenview.lab.small_encoders import encoded, fit
 from eigenview.lab.smoothed_views import (
     BANDWIDTHS,
     compare,
@@ -34,10 +34,14 @@ from eigenview.lab.smoothed_views import (
     train_on,
 )
 from eigenview.lab.view_graph import GraphSpectrum, ViewGraph, population_loss
-from eigenview.losses import info_nce, spectral_contrastive
+from eigenview.losses import InfoNCE, SpectralContrastive
 from eigenview.nn import MLP
 
 DIMENSIONS = 16  # of the encoders; the constant function and 15 more
+OBJECTIVES = {
+    "spectral": SpectralContrastive(mu=1e4),  # a ball so large that nothing reaches its edge: the loss of the theorem
+    "InfoNCE": InfoNCE(temperature=0.5),
+}
 COARSENESS = ((8, 17), (8, 2), (4, 5), (4, 4), (4, 3), (4, 2), (2, 5), (2, 3))  # side, levels
 MAIN = (4, 2)
 EIGENVALUES = 31
@@ -70,15 +74,9 @@ def learn(views: FiniteViews, graph: ViewGraph, name: str, *, steps: int, seed: 
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         encoder = nn.Sequential(MLP(views.patterns.shape[1], 256, 256), nn.ReLU(), MLP(256, DIMENSIONS))
-    if name != "untrained":
-        fit(encoder, views.pairs(batch=512, seed=seed), _objective(name), steps=steps)
+    if name in OBJECTIVES:
+        fit(encoder, views.pairs(batch=512, seed=seed), OBJECTIVES[name], steps=steps)
     return encoded(encoder, views.patterns)
-
-
-def _objective(name: str) -> Objective:
-    if name == "spectral":  # a ball so large that nothing reaches its edge: the loss of the theorem
-        return lambda x, y, labels: spectral_contrastive(x, y, mu=1e4)
-    return lambda x, y, labels: info_nce(x, y, temperature=0.5)
 
 
 def judged(values: Tensor, views: FiniteViews, graph: ViewGraph, spectrum: GraphSpectrum, clusters: Tensor) -> Learned:

@@ -20,12 +20,13 @@ from torch import Tensor
 from eigenview.errors import SettingError, ShapeError
 from eigenview.lab.figures import COLOURS, panels
 from eigenview.lab.images import ImageSet
-from eigenview.lab.small_encoders import Classified, Judged, Objective, build_branch, fit, judged
-from eigenview.losses import align_uniform_loss, info_nce
+from eigenview.lab.small_encoders import Classified, Judged, build_branch, fit, judged
+from eigenview.losses import AlignUniformLoss, InfoNCE
 
 Kind = Literal["untrained", "supervised", "contrastive", "align-uniform"]
 
 KINDS: tuple[Kind, ...] = ("untrained", "supervised", "contrastive", "align-uniform")
+OBJECTIVES = {"contrastive": InfoNCE(temperature=0.5), "align-uniform": AlignUniformLoss()}
 CONCENTRATION = 40.0  # κ of the angles' kernel: a width of about 1/√κ = 9 degrees; the paper names none
 BANDWIDTH = 0.08  # of the plane's Gaussian kernel
 ANGLES = 360  # at which densities are drawn
@@ -69,16 +70,9 @@ def put_on_circle(images: ImageSet, kind: Kind, *, steps: int, seed: int = 0) ->
         raise SettingError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
     branch = build_branch(images, output=2, seed=seed)
     if kind != "untrained":
-        fit(branch, images.random_pairs(seed=seed), _objective(kind, images.classes, seed), steps=steps)
+        objective = Classified(2, images.classes, seed=seed) if kind == "supervised" else OBJECTIVES[kind]
+        fit(branch, images.random_pairs(seed=seed), objective, steps=steps)
     return judged(branch, images, seed=seed)
-
-
-def _objective(kind: Kind, classes: int, seed: int) -> Objective:
-    if kind == "supervised":
-        return Classified(2, classes, seed=seed)
-    if kind == "contrastive":
-        return lambda x, y, labels: info_nce(x, y, temperature=0.5)
-    return lambda x, y, labels: align_uniform_loss(x, y)
 
 
 def circle_data(circle: Judged) -> dict[str, object]:

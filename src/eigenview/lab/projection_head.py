@@ -30,7 +30,7 @@ from eigenview.lab.small_encoders import (
     fit,
     four_encoded,
 )
-from eigenview.losses import info_nce
+from eigenview.losses import InfoNCE
 
 HEADS: tuple[HeadKind, ...] = ("none", "linear", "mlp")
 OUTPUT = 64  # width after a head
@@ -98,7 +98,7 @@ def trained(images: ImageSet, head: HeadKind, *, steps: int, seed: int) -> Branc
         raise SettingError(f"steps must be at least 1; got {steps}")
     branch = build_branch(images, output=FEATURES if head == "none" else OUTPUT, head=head, seed=seed)
     draw = images.random_pairs(batch=128 if images.is_tiny else 256, seed=seed)
-    fit(branch, draw, lambda x, y, labels: info_nce(x, y, temperature=0.2), steps=steps)
+    fit(branch, draw, InfoNCE(temperature=0.2), steps=steps)
     return branch
 
 

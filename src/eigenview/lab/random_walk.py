@@ -25,7 +25,7 @@ from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import panels
 from eigenview.lab.images import ImageSet, first_of_each, on_images
 from eigenview.lab.small_encoders import Branch, build_branch, encoded, fit
-from eigenview.losses import random_walk_laplacian
+from eigenview.losses import RandomWalkLaplacian
 
 IMAGES = 4  # two views of each: the paper's eight
 WIDTH = 64  # of the embeddings
@@ -115,10 +115,7 @@ def _look(images: ImageSet, settings: LabSettings) -> Outcome:
 
 def _train(branch: Branch, images: ImageSet, walk: Walk, settings: LabSettings) -> None:
     steps = 20 if settings.is_quick else 400 if images.is_tiny else 160
-
-    def objective(x: Tensor, y: Tensor, labels: Tensor) -> Tensor:
-        return random_walk_laplacian(x, y, form=walk.form, temperature=walk.temperature, reduction="mean")
-
+    objective = RandomWalkLaplacian(form=walk.form, temperature=walk.temperature, reduction="mean")
     fit(branch, images.random_pairs(batch=64, seed=settings.seed), objective, steps=steps)
 
 

@@ -21,7 +21,6 @@ from eigenview.lab.images import ImageSet, Pair
 from eigenview.nn import MLP, Identity, build_encoder
 
 HeadKind = Literal["none", "linear", "mlp"]
-Objective = Callable[[Tensor, Tensor, Tensor], Tensor]  # embeddings of two views (n, d), labels (n,) → loss
 
 FEATURES = 256  # width before the head, of both encoders
 NEIGHBOURS = 5  # Wang & Isola's
@@ -81,18 +80,20 @@ def build_projection(kind: HeadKind, output: int) -> nn.Module:
     return MLP(FEATURES, output) if kind == "linear" else MLP(FEATURES, FEATURES, output, hidden_norm=True)
 
 
-def fit(model: nn.Module, draw: Callable[[int], Pair], objective: Objective, *, steps: int) -> list[float]:
-    """Train ``model`` (and the objective's own weights, if it is a module) by Adam, cosine to 0; the losses."""
-    parameters = list(model.parameters())
-    if isinstance(objective, nn.Module):
-        parameters += list(objective.parameters())
+def fit(model: nn.Module, draw: Callable[[int], Pair], objective: nn.Module, *, steps: int) -> list[float]:
+    """Train ``model`` and the objective's own weights by Adam, cosine to 0; the losses.
+
+    The objective is called with the embeddings of two views (n, d); only :class:`Classified` sees labels, too.
+    """
 
     def loss_at(step: int) -> Tensor:
         pair = draw(step)
-        first, second = model(torch.cat([pair.first, pair.second])).chunk(2)
-        return objective(first, second, pair.labels)
+        views = model(torch.cat([pair.first, pair.second])).chunk(2)
+        loss: Tensor = objective(*views, pair.labels) if isinstance(objective, Classified) else objective(*views)
+        return loss
 
     model.train()
+    parameters = [*model.parameters(), *objective.parameters()]
     losses = list(descended(parameters, loss_at, steps=steps, learning_rate=2e-3))
     model.eval()
     return losses

@@ -22,7 +22,7 @@ from eigenview.lab.images import ImageSet
 from eigenview.lab.similarity import captured, linear_cka, shared_neighbours
 from eigenview.lab.small_encoders import build_branch, encoded, fit
 from eigenview.lab.view_graph import GraphSpectrum, ViewGraph
-from eigenview.losses import spectral_contrastive
+from eigenview.losses import SpectralContrastive
 from eigenview.views import Views
 
 BANDWIDTHS = (0.15, 0.25, 0.35, 0.5, 0.7, 1.0, 1.5)  # × the median distance of a view to the nearest of another image
@@ -86,7 +86,7 @@ def train_on(images: ImageSet, *, steps: int, seed: int = 0) -> tuple[nn.Module,
     untrained = build_branch(images, output=64, seed=seed)
     branch = build_branch(images, output=64, seed=seed)
     draw = images.random_pairs(batch=256, seed=seed)
-    fit(branch, draw, lambda x, y, labels: spectral_contrastive(x, y, mu=10.0), steps=steps)
+    fit(branch, draw, SpectralContrastive(mu=10.0), steps=steps)
     return untrained.encoder, branch.encoder
 
 
