@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 from torch import nn
@@ -33,18 +33,8 @@ MEASURES = {
 }
 SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)  # λ: of uniformity
 
-
-@dataclass(frozen=True)
-class Point:
-    """An encoder in the plane; everything on held-out images."""
-
-    objective: str
-    share: float | None  # λ, in the sweep
-    seed: int
-    alignment: float
-    uniformity: float
-    linear: float  # accuracy
-    knn: float
+Point = dict[str, Any]  # an encoder in the plane: objective, share λ (None outside the sweep), seed, Judged.figures
+Curve = dict[str, Any]  # a share λ, and the interval over seeds of each measure
 
 
 def weighted(share: float) -> AlignUniformLoss:
@@ -59,7 +49,7 @@ def place(images: ImageSet, objective: nn.Module, name: str, *, steps: int, seed
     branch = build_branch(images, output=WIDTH, head="linear", seed=seed)
     if steps:
         fit(branch, images.random_pairs(seed=seed), objective, steps=steps)
-    return Point(name, share, seed, **judged(branch, images, seed=seed).figures)
+    return {"objective": name, "share": share, "seed": seed, **judged(branch, images, seed=seed).figures}
 
 
 def run(settings: LabSettings) -> Outcome:
@@ -75,7 +65,7 @@ def run(settings: LabSettings) -> Outcome:
         place(tiny, objective, name, steps=0 if name == "untrained" else steps, seed=settings.seed, share=None)
         for name, objective in _others(settings)
     ]
-    curves = [_curve(share, [point for point in sweep if point.share == share]) for share in shares]
+    curves = [_curve(share, [point for point in sweep if point["share"] == share]) for share in shares]
 
     def look(images: ImageSet) -> Outcome:
         turns = 3 * steps if images.is_tiny else 120
@@ -86,7 +76,7 @@ def run(settings: LabSettings) -> Outcome:
         return Outcome({kind: circle_data(circle) for kind, circle in ring.items()}, figures, lines)
 
     circles = on_images(settings, look)
-    data = {"sweep": curves, "encoders": [asdict(point) for point in scatter], "circle": circles.data}
+    data = {"sweep": curves, "encoders": scatter, "circle": circles.data}
     figures = {"": _draw_plane(curves, scatter), **circles.figures}
     return Outcome(data, figures, [*_sweep_lines(curves), _scatter_line(scatter), *circles.lines])
 
@@ -102,11 +92,8 @@ def _others(settings: LabSettings) -> list[tuple[str, nn.Module]]:
     ]
 
 
-Curve = dict[str, Any]  # a share λ, and the interval over seeds of each figure
-
-
 def _curve(share: float, points: Sequence[Point]) -> Curve:
-    figures = [{**asdict(point), "exp_uniformity": math.exp(point.uniformity)} for point in points]
+    figures = [{**point, "exp_uniformity": math.exp(point["uniformity"])} for point in points]
     return {"share": share, **intervals(figures, MEASURES)}
 
 
@@ -123,12 +110,8 @@ def _sweep_lines(curves: Sequence[Curve]) -> list[str]:
 
 
 def _scatter_line(scatter: Sequence[Point]) -> str:
-    both = [point.alignment + point.uniformity for point in scatter]
-    accuracy = [point.linear for point in scatter]
-    ranks = [
-        float(spearmanr(values, accuracy).statistic)
-        for values in ([point.alignment for point in scatter], [point.uniformity for point in scatter], both)
-    ]
+    alignment, uniformity, accuracy = np.array([[p["alignment"], p["uniformity"], p["linear"]] for p in scatter]).T
+    ranks = [spearmanr(values, accuracy).statistic for values in (alignment, uniformity, alignment + uniformity)]
     return (
         f"digits, {len(scatter)} encoders: linear accuracy has a rank correlation of {ranks[0]:.2f} with alignment, "
         f"{ranks[1]:.2f} with uniformity and {ranks[2]:.2f} with their sum."
@@ -151,17 +134,10 @@ def _draw_plane(curves: Sequence[Curve], scatter: Sequence[Point]) -> Figure:
     left.set(xlabel="share λ of uniformity (0: alignment alone, 1: uniformity alone)", ylim=(-0.05, 1.1))
     left.set_ylabel("accuracy, and the two metrics")
     left.legend(loc="center", bbox_to_anchor=(0.6, 0.45))
-    style: dict[str, Any] = {
-        "vmin": 0.5,
-        "vmax": 1.0,
-        "cmap": "viridis",
-        "edgecolors": "black",
-        "linewidths": 0.4,
-        "s": 46,
-    }
-    for kind, marker in zip(dict.fromkeys(point.objective for point in scatter), MARKERS, strict=False):
-        own = [(point.uniformity, point.alignment, point.linear) for point in scatter if point.objective == kind]
-        x, y, colours = zip(*own, strict=True)
+    style: dict[str, Any] = {"vmin": 0.5, "vmax": 1.0, "edgecolors": "black", "linewidths": 0.4, "s": 46}
+    for kind, marker in zip(dict.fromkeys(point["objective"] for point in scatter), MARKERS, strict=False):
+        own = [point for point in scatter if point["objective"] == kind]
+        x, y, colours = ([point[key] for point in own] for key in ("uniformity", "alignment", "linear"))
         drawn = right.scatter(x, y, c=colours, marker=marker, label=kind, **style)
     right.axvline(uniformity_floor(WIDTH), color="black", linestyle=":", linewidth=1)
     right.set(xlabel="uniformity (dotted: its floor)", ylabel="alignment")

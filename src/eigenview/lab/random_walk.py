@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -24,23 +23,17 @@ from eigenview.lab.agreement import interval, written
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import panels
 from eigenview.lab.images import ImageSet, first_of_each, on_images
-from eigenview.lab.small_encoders import Branch, build_branch, encoded, fit
+from eigenview.lab.small_encoders import build_branch, encoded, fit
 from eigenview.losses import RandomWalkLaplacian
 
 IMAGES = 4  # two views of each: the paper's eight
 WIDTH = 64  # of the embeddings
 
 
-@dataclass(frozen=True)
-class Walk:
-    """A form of the loss and the temperature it is used with."""
-
-    name: str
-    form: Literal["absolute", "squared"]
-    temperature: float
-
-
-WALKS = (Walk("paper", "absolute", 1.0), Walk("authors' code", "squared", 0.4))
+WALKS = {  # the two forms of the loss, each with the temperature that it is used with
+    "paper": RandomWalkLaplacian(form="absolute", temperature=1.0, reduction="mean"),
+    "authors' code": RandomWalkLaplacian(form="squared", temperature=0.4, reduction="mean"),
+}
 
 
 def transition_matrix(first: Tensor, second: Tensor, *, temperature: float = 1.0) -> Tensor:
@@ -92,38 +85,33 @@ def _look(images: ImageSet, settings: LabSettings) -> Outcome:
     four = first_of_each(images.test_labels, 1)[:IMAGES]
     seen: dict[str, dict[str, Any]] = {}
     shown = []
-    for walk in WALKS:
-        branch = build_branch(images, output=WIDTH, seed=settings.seed)
-        seen[walk.name] = {
+    steps = 20 if settings.is_quick else 400 if images.is_tiny else 160
+    for name, walk in WALKS.items():
+        branch, temperature = build_branch(images, output=WIDTH, seed=settings.seed), float(walk.temperature)
+        seen[name] = {
             "form": walk.form,
-            "temperature": walk.temperature,
-            "ceiling": ceiling(IMAGES, temperature=walk.temperature),
+            "temperature": temperature,
+            "ceiling": ceiling(IMAGES, temperature=temperature),
             "chance": 1 / (2 * IMAGES - 1),
             "matrices": {},
         }
         for when in ("before", "after"):
             if when == "after":
-                _train(branch, images, walk, settings)
+                fit(branch, images.random_pairs(batch=64, seed=settings.seed), walk, steps=steps)
             first, second = (encoded(branch, views) for views in pair)
-            matrix = transition_matrix(first[four], second[four], temperature=walk.temperature)
-            shown.append((f"{walk.name}, τ = {walk.temperature:g}: {when}", matrix))
-            seen[walk.name]["matrices"][when] = matrix.tolist()
-            seen[walk.name][when] = _groups(first, second, walk)
+            matrix = transition_matrix(first[four], second[four], temperature=temperature)
+            shown.append((f"{name}, τ = {temperature:g}: {when}", matrix))
+            seen[name]["matrices"][when] = matrix.tolist()
+            seen[name][when] = _groups(first, second, temperature)
     figure = _drawn(torch.stack([views[four] for views in pair], dim=1).flatten(0, 1), shown)
     return Outcome(seen, {images.figure: figure}, [_line(images.name, walk, figures) for walk, figures in seen.items()])
 
 
-def _train(branch: Branch, images: ImageSet, walk: Walk, settings: LabSettings) -> None:
-    steps = 20 if settings.is_quick else 400 if images.is_tiny else 160
-    objective = RandomWalkLaplacian(form=walk.form, temperature=walk.temperature, reduction="mean")
-    fit(branch, images.random_pairs(batch=64, seed=settings.seed), objective, steps=steps)
-
-
-def _groups(first: Tensor, second: Tensor, walk: Walk) -> dict[str, object]:
+def _groups(first: Tensor, second: Tensor, temperature: float) -> dict[str, object]:
     """Over held-out groups of four images: P to the partner, and how often the eigengap counts four clusters."""
     count = len(first) // IMAGES
     graphs = [
-        similarity_graph(first[start : start + IMAGES], second[start : start + IMAGES], temperature=walk.temperature)
+        similarity_graph(first[start : start + IMAGES], second[start : start + IMAGES], temperature=temperature)
         for start in range(0, count * IMAGES, IMAGES)
     ]
     steps = [float(partner_probability(graph / graph.sum(dim=1, keepdim=True)).mean()) for graph in graphs]
