@@ -21,6 +21,8 @@ from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, panels
 from eigenview.losses import spectral_contrastive
 
+Columns = dict[str, list[float]]
+
 NO_BALL = 1e6  # mu so large that no row is drawn back to the ball; the loss is multiplied by it again
 
 
@@ -116,7 +118,7 @@ def run(settings: LabSettings) -> Outcome:
         for width in widths
     }
     errors, angles = (
-        {width: [getattr(each, name) for each in some] for width, some in every.items()}
+        {str(width): [getattr(each, name) for each in some] for width, some in every.items()}
         for name in ("error", "widest_angle")
     )
     pairs, width = graphs[first], widths[-1]
@@ -139,8 +141,8 @@ def run(settings: LabSettings) -> Outcome:
     data = {
         "nodes": nodes,
         "widths": list(widths),
-        "errors": {str(key): value for key, value in errors.items()},
-        "angles": {str(key): value for key, value in angles.items()},
+        "errors": errors,
+        "angles": angles,
         "spectra": spectra,
         "stochastic": path,
         "sampled_loss": bias,
@@ -148,12 +150,12 @@ def run(settings: LabSettings) -> Outcome:
     return Outcome(data, {"": _figure(recovered, spectra, errors, path)}, lines)
 
 
-def stochastic_path(pairs: Tensor, width: int, *, steps: int, seed: int, items: int = 64) -> dict[str, list[float]]:
+def stochastic_path(pairs: Tensor, width: int, *, steps: int, seed: int, items: int = 64) -> Columns:
     """The error along Adam on the sampled loss, the rate falling to 0 by a cosine: (step, error) at about 60 places."""
     generator = torch.Generator().manual_seed(seed)
     rows = torch.randn(len(pairs), width, generator=generator, dtype=torch.float64).requires_grad_()
     places = {round(10 ** (i / 59 * torch.tensor(steps).log10().item())) for i in range(60)}
-    path: dict[str, list[float]] = {"step": [], "error": []}
+    path: Columns = {"step": [], "error": []}
     losses = descended(
         [rows], lambda _: sampled_loss(rows, pairs, items=items, generator=generator), steps=steps, learning_rate=0.03
     )
@@ -179,9 +181,7 @@ def sampling_bias(pairs: Tensor, scaled: Tensor, *, batches: int, seed: int) -> 
     return rows
 
 
-def _figure(
-    recovered: Recovery, spectra: dict[str, list[float]], errors: dict[int, list[float]], path: dict[str, list[float]]
-) -> Figure:
+def _figure(recovered: Recovery, spectra: Columns, errors: Columns, path: Columns) -> Figure:
     figure, (left, middle, right) = panels(1, 3, width=4.6)
     numbers = range(1, len(spectra["adjacency"]) + 1)
     left.plot(numbers, spectra["adjacency"], "o-", color=COLOURS[7], label="eigenvalues γ of the graph")
