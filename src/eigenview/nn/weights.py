@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -133,15 +132,6 @@ def _aligned(own: Mapping[str, Tensor], given: Mapping[str, Tensor], path: Path)
         if len(words) != 1 or any("." not in name for name in inner):
             return best
         wrapper += f"{words.pop()}."
-
-
-def weights_digest(module: nn.Module) -> str:
-    """SHA-256 of the names and bytes of a module's tensors."""
-    digest = hashlib.sha256()
-    for name, tensor in module.state_dict().items():
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
-    return digest.hexdigest()
 
 
 def _found_prefix(own: Mapping[str, Tensor], given: Mapping[str, Tensor], path: Path) -> str:
