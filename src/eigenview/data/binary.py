@@ -41,9 +41,9 @@ def cifar(classes: int, directory: Path, *, split: str = "train") -> ArraySource
         listed = binary / ("batches.meta.txt" if ten else "fine_label_names.txt")
         words = _words(listed)
     elif all((python / name).is_file() for name in names):
-        parts = [read_plain_pickle(python / name) for name in names]
-        pixels = np.concatenate([_cifar_pixels(part, python) for part in parts])
-        labels = np.concatenate([_cifar_labels(part, "labels" if ten else "fine_labels", python) for part in parts])
+        stored = [read_plain_pickle(python / name) for name in names]
+        pixels = np.concatenate([_cifar_pixels(batch, python) for batch in stored])
+        labels = np.concatenate([_cifar_labels(batch, "labels" if ten else "fine_labels", python) for batch in stored])
         listed = python / ("batches.meta" if ten else "meta")
         meta = read_plain_pickle(listed) if listed.is_file() else {}
         words = _cifar_words(meta.get(b"label_names" if ten else b"fine_label_names"), listed)
@@ -139,15 +139,15 @@ def _records(path: Path, length: int) -> Bytes:
     return np.memmap(path, dtype=np.uint8, mode="r").reshape(-1, length)
 
 
-def _cifar_pixels(part: dict[bytes, Any], place: Path) -> Bytes:
-    data = part.get(b"data")
+def _cifar_pixels(batch: dict[bytes, Any], place: Path) -> Bytes:
+    data = batch.get(b"data")
     if not isinstance(data, np.ndarray) or data.dtype != np.uint8 or data.shape[1:] != (CIFAR_PIXELS,):
         raise DataError(f"{printable(place)} holds no CIFAR images: 'data' must be uint8 (n, {CIFAR_PIXELS})")
     return data
 
 
-def _cifar_labels(part: dict[bytes, Any], name: str, place: Path) -> npt.NDArray[np.int64]:
-    labels = part.get(name.encode())
+def _cifar_labels(batch: dict[bytes, Any], name: str, place: Path) -> npt.NDArray[np.int64]:
+    labels = batch.get(name.encode())
     if not isinstance(labels, list) or not all(isinstance(label, int) and 0 <= label < 256 for label in labels):
         raise DataError(f"{printable(place)} holds no CIFAR labels: {name!r} must be a list of small whole numbers")
     return np.array(labels, dtype=np.int64)

@@ -39,13 +39,13 @@ def listed(names: Sequence[str]) -> str:
 
 
 def need_column(role: str, named: str | None, present: Sequence[str], place: str) -> str:
-    found = find_column(role, named, present, place)
-    if found is None:
+    column = find_column(role, named, present, place)
+    if column is None:
         raise DataError(
             f"{place} has no {role} column (looked for {', '.join(COMMON_NAMES[role])}); "
             f"it has {listed(present) or 'no columns at all'}: name the right one with {role}="
         )
-    return found
+    return column
 
 
 def numbered_labels(values: Sequence[object], place: str) -> tuple[tuple[str, ...] | None, Labels]:
@@ -60,8 +60,8 @@ def numbered_labels(values: Sequence[object], place: str) -> tuple[tuple[str, ..
     if all(value is None or _is_whole(value) for value in kept):
         whole = [NO_LABEL if value is None else int(value) for value in kept]  # type: ignore[call-overload]
         if whole and not NO_LABEL <= min(whole) <= max(whole) <= LARGEST_LABEL:
-            found = min(whole) if min(whole) < NO_LABEL else max(whole)
-            raise DataError(f"labels must be at least 0 (or empty for none) and below 2³¹; {place} has {found}")
+            wrong = min(whole) if min(whole) < NO_LABEL else max(whole)
+            raise DataError(f"labels must be at least 0 (or empty for none) and below 2³¹; {place} has {wrong}")
         return None, np.array(whole, dtype=np.int64)
     names = sorted({str(value) for value in kept if value is not None})
     places = {name: number for number, name in enumerate(names)}
@@ -106,7 +106,7 @@ def _is_whole(value: object) -> bool:
     return not isinstance(value, bool)
 
 
-def _names(found: object) -> tuple[str, ...] | None:
-    if isinstance(found, list) and found and all(isinstance(name, str) for name in found):
-        return tuple(printable(name) for name in found)
+def _names(listed: object) -> tuple[str, ...] | None:
+    if isinstance(listed, list) and listed and all(isinstance(name, str) for name in listed):
+        return tuple(printable(name) for name in listed)
     return None

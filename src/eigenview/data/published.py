@@ -91,7 +91,7 @@ def download(name: str, directory: str | Path, *, checksum: str | None = None, s
 def fetch(url: str, path: str | Path, *, checksum: str, shows_progress: bool = True) -> None:
     """Download ``url`` to ``path``. A broken-off download is continued from ``path.part``, now or in a later call.
 
-    ``path`` appears only complete and with the right checksum. A part that turns out wrong is thrown away.
+    ``path`` appears only complete and with the right checksum. What turns out wrong is thrown away.
     """
     path = Path(path)
     _parsed(checksum)
@@ -100,35 +100,35 @@ def fetch(url: str, path: str | Path, *, checksum: str, shows_progress: bool = T
     if path.is_file() and _has_checksum(path, checksum):
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
+    arrived = path.with_name(path.name + ".part")
     last: Exception | None = None
     for _ in range(ATTEMPTS):
-        last = _try_to_continue(url, part, shows_progress)
+        last = _try_to_continue(url, arrived, shows_progress)
         if last is None:
             break
     if last is not None:
         raise DataError(f"{url} broke off {ATTEMPTS} times ({last}); what arrived is kept, call again to go on")
-    if not _has_checksum(part, checksum):
-        part.unlink()
+    if not _has_checksum(arrived, checksum):
+        arrived.unlink()
         raise DataError(
             f"{url} does not have the checksum {checksum}: the file was thrown away; try again, or verify it"
         )
-    os.replace(part, path)
+    os.replace(arrived, path)
 
 
-def _try_to_continue(url: str, part: Path, shows_progress: bool) -> Exception | None:
-    """Read on from where ``part`` ends; None when the end is reached, otherwise what broke."""
-    held = part.stat().st_size if part.exists() else 0
+def _try_to_continue(url: str, arrived: Path, shows_progress: bool) -> Exception | None:
+    """Read on from where ``arrived`` ends; None when the end is reached, otherwise what broke."""
+    held = arrived.stat().st_size if arrived.exists() else 0
     request = urllib.request.Request(url, headers={"Range": f"bytes={held}-"} if held else {})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
             is_continued = response.status == 206
             rest = response.headers.get("Content-Length")
             total = None if rest is None else int(rest) + (held if is_continued else 0)
-            with part.open("ab" if is_continued else "wb") as file:
-                _copy(response, file, total, held if is_continued else 0, part.stem, shows_progress)
-        if total is not None and part.stat().st_size < total:
-            return http.client.IncompleteRead(b"", total - part.stat().st_size)
+            with arrived.open("ab" if is_continued else "wb") as file:
+                _copy(response, file, total, held if is_continued else 0, arrived.stem, shows_progress)
+        if total is not None and arrived.stat().st_size < total:
+            return http.client.IncompleteRead(b"", total - arrived.stat().st_size)
         return None
     except urllib.error.HTTPError as error:
         if error.code == 416 and held:  # nothing after the last byte: it was complete, or is another file's part

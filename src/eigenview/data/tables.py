@@ -17,11 +17,13 @@ from eigenview.data.places import Place, folder_of, inside, is_address
 from eigenview.data.rowgroups import RowGroups, as_objects, column_values, read_schema
 from eigenview.data.source import Depth, Labels, Unannotated
 from eigenview.errors import DataError
-from eigenview.extras import extra_module
 from eigenview.names import printable
 
 MOST_CAPTIONS = 1000  # of one image
 LONGEST_CAPTIONS = 1 << 20  # letters of all captions of an image
+TEXT = {"string", "large_string", "null"}  # pyarrow's names of types
+BYTES = TEXT | {"binary", "large_binary"}
+NUMBERS = {"halffloat", "float", "double", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))}
 
 
 class TableSource(Unannotated):
@@ -125,23 +127,18 @@ def _check_columns(schema: Any, image: str, columns: Sequence[str], place: str) 
         if name not in schema.names:
             raise DataError(f"{place} has no column {name!r}, which the first table has; it has {listed(schema.names)}")
     kind = schema.field(image).type
-    if _types().is_struct(kind):
-        inner = [kind.field(position) for position in range(kind.num_fields)]
-        fits = any(field.name in ("bytes", "path") for field in inner)
-        fits = fits and all(_is_text(field.type) for field in inner if field.name in ("bytes", "path"))
-    else:
-        fits = _is_text(kind)
-    if not fits:
+    inner = [kind]
+    if str(kind).startswith("struct<"):
+        fields = [kind.field(position) for position in range(kind.num_fields)]
+        inner = [field.type for field in fields if field.name in ("bytes", "path")]
+    if not inner or not all(_name(each) in BYTES for each in inner):
         raise DataError(
             f"column {image!r} of {place} must hold images as {{bytes, path}}, bytes or paths; it is {shown_type(kind)}"
         )
 
 
 def _check_labels(kind: Any, label: str, place: str) -> None:
-    types = _types()
-    kind = _values_of(kind)
-    tests = (types.is_integer, types.is_floating, types.is_string, types.is_large_string, types.is_null)
-    if not any(test(kind) for test in tests):
+    if _name(kind) not in TEXT | NUMBERS:
         raise DataError(
             f"labels must be whole numbers or names, one for each image; column {label!r} of {place} holds "
             f"{shown_type(kind)}"
@@ -149,25 +146,13 @@ def _check_labels(kind: Any, label: str, place: str) -> None:
 
 
 def _holds_captions(kind: Any) -> bool:
-    types = _types()
-    if types.is_list(kind) or types.is_large_list(kind):
-        kind = kind.value_type
-    return any(test(_values_of(kind)) for test in (types.is_string, types.is_large_string, types.is_null))
+    is_list = str(kind).startswith(("list<", "large_list<"))
+    return _name(kind.value_type if is_list else kind) in TEXT
 
 
-def _is_text(kind: Any) -> bool:
-    """Bytes or text of any length, or nothing at all."""
-    types = _types()
-    tests = (types.is_binary, types.is_large_binary, types.is_string, types.is_large_string, types.is_null)
-    return any(test(_values_of(kind)) for test in tests)
-
-
-def _values_of(kind: Any) -> Any:
-    return kind.value_type if _types().is_dictionary(kind) else kind
-
-
-def _types() -> Any:
-    return extra_module("pyarrow.types", extra="tables", purpose="reading Parquet tables")
+def _name(kind: Any) -> str:
+    """What pyarrow calls the type; of a dictionary, that of its values."""
+    return str(kind.value_type if str(kind).startswith("dictionary<") else kind)
 
 
 def shown_type(kind: object) -> str:
