@@ -6,7 +6,6 @@ import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
 import torch
 from torch.utils.data import Dataset
 
@@ -43,9 +42,13 @@ class Crash:
 
 @dataclass(frozen=True)
 class Row:
+    """An item of a batch: its views, or its image alone, and what is known about it."""
+
     index: int
     name: str
     arrays: tuple[Pixels, ...]
+    label: int | None = None
+    captions: tuple[str, ...] | None = None
     depth: Depth | None = None
 
 
@@ -76,13 +79,18 @@ class Fetcher(Dataset[Batch | Crash]):
 
     def fetch(self, request: Request) -> Batch:
         if self.prepare is None and isinstance(self.source, BatchSource):
-            names = tuple(self.source.name(int(index)) for index in request.indices)
-            return self._annotated(request.indices, names, self.source.batch(request.indices))
+            indices = request.indices
+            return Batch(
+                index=torch.from_numpy(indices.copy()),
+                images=self.source.batch(indices),
+                names=tuple(self.source.name(int(index)) for index in indices),
+                label=None if self.labels is None else torch.from_numpy(self.labels[indices]),
+                captions=tuple(self.source.captions(int(i)) for i in indices) if self.is_captioned else None,
+            )
         failures: list[Failure] = []
         rows = [row for index in request.indices if (row := self._row(int(index), request.epoch, failures))]
-        if rows:
-            return replace(self._stacked(rows), unreadable=tuple(failures))
-        return replace(self._without_rows(request), unreadable=tuple(failures))
+        batch = stacked(rows, is_prepared=self.prepare is not None) if rows else self._without_rows(request)
+        return replace(batch, unreadable=tuple(failures))
 
     def _without_rows(self, request: Request) -> Batch:
         """No rows, of the shapes that an item has; the unreadable ones met on the way belong to other batches."""
@@ -94,7 +102,7 @@ class Fetcher(Dataset[Batch | Crash]):
             if self.replaces:
                 raise
             return without_rows(is_prepared=self.prepare is not None)
-        return self._stacked([model]).first(0)
+        return stacked([model], is_prepared=self.prepare is not None).first(0)
 
     def _row(self, index: int, epoch: int, failures: list[Failure]) -> Row | None:
         row = self._attempt(index, epoch, failures)
@@ -103,8 +111,14 @@ class Fetcher(Dataset[Batch | Crash]):
     def _attempt(self, index: int, epoch: int, failures: list[Failure]) -> Row | None:
         try:
             image = self.source.image(index)
-            arrays = prepared(image, self.prepare, epoch, index)
-            return Row(index, image.name, arrays, self.source.depth(index) if self.has_depth else None)
+            return Row(
+                index,
+                image.name,
+                prepared(image, self.prepare, epoch, index),
+                None if self.labels is None else int(self.labels[index]),
+                self.source.captions(index) if self.is_captioned else None,
+                self.source.depth(index) if self.has_depth else None,
+            )
         except UnreadableImage as error:
             failures.append(Failure(error.name, error.reason))
             return None
@@ -118,28 +132,24 @@ class Fetcher(Dataset[Batch | Crash]):
             f"{TRIES} images in a row are unreadable, the last one {last.name}: {last.reason}; check the source"
         )
 
-    def _stacked(self, rows: list[Row]) -> Batch:
-        names = tuple(row.name for row in rows)
-        views = tuple(stack_planes(arrays, names) for arrays in zip(*(row.arrays for row in rows), strict=True))
-        indices = np.array([row.index for row in rows], dtype=np.int64)
-        batch = self._annotated(indices, names, views[0] if self.prepare is None else views)
-        if not self.has_depth:
-            return batch
-        depths = [row.depth[:, :, None] for row in rows if row.depth is not None]
-        if len(depths) < len(rows):
-            raise DataError("some items have depth and others do not; a batch needs it of all")
-        return replace(batch, depth=stack_planes(depths, names))
 
-    def _annotated(
-        self, indices: Indices, names: tuple[str, ...], images: torch.Tensor | tuple[torch.Tensor, ...]
-    ) -> Batch:
-        return Batch(
-            index=torch.from_numpy(indices.copy()),
-            images=images,
-            names=names,
-            label=None if self.labels is None else torch.from_numpy(self.labels[indices]),
-            captions=tuple(self.source.captions(int(i)) for i in indices) if self.is_captioned else None,
-        )
+def stacked(rows: Sequence[Row], *, is_prepared: bool) -> Batch:
+    """One batch of at least one row; labels, captions and depth where the rows have them."""
+    names, labels = tuple(row.name for row in rows), [row.label for row in rows]
+    views = tuple(stack_planes(arrays, names) for arrays in zip(*(row.arrays for row in rows), strict=True))
+    captions = tuple(row.captions for row in rows if row.captions is not None)
+    depths = [row.depth[:, :, None] for row in rows if row.depth is not None]
+    if depths and len(depths) < len(rows):
+        raise DataError("some items have depth and others do not; a batch needs it of all")
+    has_labels = any(label is not None for label in labels)
+    return Batch(
+        index=torch.tensor([row.index for row in rows]),
+        images=views if is_prepared else views[0],
+        names=names,
+        label=torch.tensor([NO_LABEL if label is None else label for label in labels]) if has_labels else None,
+        captions=captions or None,
+        depth=stack_planes(depths, names) if depths else None,
+    )
 
 
 def without_rows(*, is_prepared: bool) -> Batch:
@@ -160,10 +170,3 @@ def prepared(image: LazyImage, prepare: Prepare | None, epoch: int, index: int) 
         raise type(error)(f"{image.name}: {error}") from error
     except Exception as error:
         raise PrepareFailed(f"preparing {image.name} failed:\n{traceback.format_exc()}") from error
-
-
-def label_tensor(labels: Sequence[int | None]) -> torch.Tensor | None:
-    """(n,) with −1 where there is none; None when no item has a label."""
-    if all(label is None for label in labels):
-        return None
-    return torch.tensor([NO_LABEL if label is None else label for label in labels])

@@ -8,11 +8,10 @@ from itertools import count, islice
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch.utils.data import IterableDataset, get_worker_info
 
-from eigenview.data.assembly import Crash, Prepare, PrepareFailed, Row, label_tensor, prepared, without_rows
-from eigenview.data.batch import Batch, stack_planes
+from eigenview.data.assembly import Crash, Prepare, PrepareFailed, Row, prepared, stacked, without_rows
+from eigenview.data.batch import Batch
 from eigenview.data.decode import UnreadableImage
 from eigenview.data.failures import Failure
 from eigenview.data.order import share_of
@@ -203,32 +202,22 @@ def _assembled(drawn: list[Item | Exception], reading: Reading) -> Batch | Nothi
     """The readable items of a batch; each unreadable one is replaced by the next readable one after it, or left out."""
     failures: list[Failure] = []
     rows = [_row(item, reading, failures) for item in drawn]
-    readable = [place for place, row in enumerate(rows) if row is not None]
+    readable = [row for row in rows if row is not None]
     if not readable:
         empty = without_rows(is_prepared=reading.prepare is not None)
         return Nothing(tuple(failures)) if reading.replaces else replace(empty, unreadable=tuple(failures))
-    chosen = readable
     if reading.replaces:
-        chosen = [next((place for place in readable if place >= wanted), readable[0]) for wanted in range(len(rows))]
-    kept = [(rows[place], drawn[place]) for place in chosen]
-    filled = [(row, item) for row, item in kept if row is not None and isinstance(item, Item)]
-    names = tuple(row.name for row, _ in filled)
-    views = tuple(stack_planes(arrays, names) for arrays in zip(*(row.arrays for row, _ in filled), strict=True))
-    return Batch(
-        index=torch.tensor([row.index for row, _ in filled]),
-        images=views[0] if reading.prepare is None else views,
-        names=names,
-        label=label_tensor([item.label for _, item in filled]),
-        captions=tuple(item.captions for _, item in filled) if any(item.captions for _, item in filled) else None,
-        unreadable=tuple(failures),
-    )
+        readable = [next(filter(None, rows[place:]), readable[0]) for place in range(len(rows))]
+    batch = stacked(readable, is_prepared=reading.prepare is not None)
+    return replace(batch, captions=batch.captions if any(batch.captions or ()) else None, unreadable=tuple(failures))
 
 
 def _row(item: Item | Exception, reading: Reading, failures: list[Failure]) -> Row | None:
     try:
         if isinstance(item, Exception):
             raise item
-        return Row(item.index, item.image.name, prepared(item.image, reading.prepare, reading.epoch, item.index))
+        arrays = prepared(item.image, reading.prepare, reading.epoch, item.index)
+        return Row(item.index, item.image.name, arrays, item.label, item.captions)
     except UnreadableImage as error:
         failures.append(Failure(error.name, error.reason))
         return None
