@@ -1,4 +1,4 @@
-"""A method, an encoder and a source of a user's own, from a file outside the package, through every verb."""
+"""A method, a loss, an encoder and a source of a user's own, from a file outside the package, through every verb."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from eigenview.cli import main
+from eigenview.runs import RunDirectory
+from tests.cli.commands import eigenview, succeeded
 
 CODE = """
 import math
+from pathlib import Path
 
 import numpy as np
 from pydantic import Field
@@ -20,6 +23,8 @@ from eigenview.data import ArraySource
 from eigenview.losses import info_nce
 from eigenview.methods import MethodSettings
 from eigenview.methods.pairwise import PairwiseMethod
+
+Path("imported").touch()  # whoever imports it leaves a trace
 
 
 class WarmSettings(MethodSettings):
@@ -36,6 +41,10 @@ class Warm(PairwiseMethod):
         return math.log(self.view_count * items - 1)
 
 
+def pull(*views, group=None):
+    return info_nce(*views, temperature=0.3, group=group)
+
+
 def tiny(channels, image_size):
     return nn.Sequential(nn.Conv2d(channels, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
@@ -49,41 +58,58 @@ OWN = ["--encoder", "warm_code:tiny"]
 SQUARES = "warm_code:squares"
 
 
-@pytest.fixture
-def run(tmp_path: Path, monkeypatch, capsys) -> str:
-    """A run with the user's own method, encoder and source."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "warm_code.py").write_text(CODE, encoding="utf-8")
-    own = ["--method", "warm_code:Warm", "--method-settings.warmth", "0.3", *OWN]
-    assert main(["train", SQUARES, *own, "--steps", "3", "--out", "own", "--workers", "0"]) == 0
-    said = capsys.readouterr().out
-    assert "warm_code:Warm with warm_code:tiny into own" in said
+METHODS = {
+    "a method": ["--method", "warm_code:Warm", "--method-settings.warmth", "0.3"],
+    "a loss": ["--method", "warm_code:pull"],
+}
+
+
+@pytest.fixture(scope="module", params=METHODS)
+def shop(request, tmp_path_factory) -> Path:
+    """A folder with the code, and with the run ``own`` by the user's own method or loss, encoder and source."""
+    folder = tmp_path_factory.mktemp("own")
+    (folder / "warm_code.py").write_text(CODE, encoding="utf-8")
+    words = ["train", SQUARES, *METHODS[request.param], *OWN, "--steps", "3", "--out", "own", "--workers", "0"]
+    said = succeeded(eigenview(*words, folder=folder))
+    assert f"{METHODS[request.param][1]} with warm_code:tiny into own" in said
     assert "eigenview neighbours own PICTURE --source warm_code:squares --encoder warm_code:tiny" in said
-    settings = json.loads((tmp_path / "own" / "config.json").read_text(encoding="utf-8"))
-    assert settings["method_settings"]["warmth"] == 0.3
-    return "own"
+    return folder
 
 
-def test_code_of_ones_own_goes_through_every_verb(run: str, capsys):
-    again = ["train", "--resume", "--out", run, "--steps", "5", "--no-look", "--workers", "0"]
-    assert main([*again, "--method", "warm_code:Warm", *OWN, SQUARES]) == 0
-    capsys.readouterr()
-    assert main(["evaluate", run, SQUARES, "--protocol", "knn", *OWN, "--json"]) == 0
-    scores = json.loads(capsys.readouterr().out)
-    assert {score["subject"] for score in scores} >= {"own", "untrained", "raw pixels"}
-    assert main(["diagnose", run, SQUARES, *OWN]) == 0
-    assert main(["embed", run, SQUARES, "-o", "own.npy", *OWN]) == 0
-    assert main(["neighbours", "own.npy", "0", "-k", "1", "-o", "alike.png"]) == 0
-    assert main(["export", run, "--to", "safetensors", *OWN]) == 0
-    assert main(["report", run]) == 0
+def test_code_of_ones_own_goes_through_every_verb(shop: Path):
+    run = RunDirectory(shop / "own")
+    named = ["--method", run.config.method, *OWN]
+    resume = ["train", "--resume", SQUARES, *named, "--out", "own", "--steps", "5", "--no-look", "--workers", "0"]
+    succeeded(eigenview(*resume, folder=shop))
+    assert run.checkpoints.load("last").state["progress"]["step"] == 5
+    measured = succeeded(eigenview("evaluate", "own", SQUARES, "--protocol", "knn", *OWN, "--json", folder=shop))
+    assert {score["subject"] for score in json.loads(measured)} >= {"own", "untrained", "raw pixels"}
+    succeeded(eigenview("diagnose", "own", SQUARES, *OWN, folder=shop))
+    succeeded(eigenview("embed", "own", SQUARES, "-o", "own.npy", *OWN, folder=shop))
+    succeeded(eigenview("export", "own", "--to", "safetensors", *OWN, folder=shop))
+    succeeded(eigenview("report", "own", folder=shop))
+    assert "warm_code:" in (shop / "own" / "report.html").read_text(encoding="utf-8")
 
 
-def test_code_that_the_command_does_not_name_is_not_run(run: str, capsys):
-    for words in (["evaluate", run, SQUARES], ["embed", run, SQUARES], ["export", run, "--to", "safetensors"]):
-        assert main(words) == 2
-        assert "name it in this call (--encoder warm_code:tiny" in capsys.readouterr().err
-    assert main(["train", "--resume", "--out", run, "--steps", "5"]) == 2
-    assert "warm_code" in capsys.readouterr().err
+def test_settings_of_a_run_never_import_code_by_themselves(shop: Path):
+    (shop / "imported").unlink()
+    succeeded(eigenview("report", "own", folder=shop))
+    photos, resume = "shapes?count=40&size=16", ["train", "--resume", "--out", "own", "--steps", "7"]
+    verbs = [["evaluate", "own", photos], ["embed", "own", photos], ["diagnose", "own", photos]]
+    for words in (*verbs, ["export", "own", "--to", "safetensors"]):
+        answer = eigenview(*words, folder=shop)
+        assert answer.returncode == 2, words
+        assert "name it in this call (--encoder warm_code:tiny" in answer.stderr
+    for words in (resume, ["diagnose", "own"]):
+        answer = eigenview(*words, folder=shop)
+        assert answer.returncode == 2
+        assert "warm_code:" in answer.stderr
+        assert len(answer.stderr.splitlines()) == 1
+    assert not (shop / "imported").exists()
+    answer = eigenview(*resume, SQUARES, *OWN, folder=shop)  # its method is still not named
+    assert answer.returncode == 2
+    method = RunDirectory(shop / "own").config.method
+    assert f"method {method} is code of a user's own, which runs only if this very call names it" in answer.stderr
 
 
 def test_the_help_knows_the_settings_of_a_method_of_ones_own(tmp_path: Path, monkeypatch, capsys):
