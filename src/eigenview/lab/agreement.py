@@ -11,7 +11,7 @@ import torch
 from scipy import linalg
 from torch import Tensor
 
-from eigenview.diagnostics.estimates import mean_of_sample
+from eigenview.diagnostics.estimates import mean_of_sets
 from eigenview.errors import SettingError
 from eigenview.evaluation.clustering import adjusted_rand_index, contingency
 from eigenview.graph.clustering import best_clustering
@@ -70,8 +70,8 @@ def interval(values: Sequence[float], *, within: tuple[float, float] = (-math.in
     """
     if len(values) < 2:
         raise SettingError(f"an interval needs at least two repeats; got {len(values)}")
-    mean = mean_of_sample(torch.tensor(list(values), dtype=torch.float64), population=1 << 62)
-    return {"mean": mean.value, "low": max(mean.low, within[0]), "high": min(mean.high, within[1])}
+    mean = mean_of_sets(list(values), 1, within=within)
+    return {"mean": mean.value, "low": mean.low, "high": mean.high}
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from eigenview.graph import (
-    CauchyKernel,
-    Coupling,
-    ExponentialKernel,
-    GaussianKernel,
-    Kernel,
-    LaplacianKernel,
-    StudentTKernel,
-    concatenated,
-    from_graph,
-)
+from eigenview.graph import Coupling, GaussianKernel, Kernel, from_graph
+from eigenview.graph.kernel_text import read_kernel
 from eigenview.graph.laplacian import spectral_clustering
 from eigenview.lab.agreement import Measure, angle_to, clusters_of, intervals, principal_angles, rand_index, written
 from eigenview.lab.descent import free_embeddings
@@ -37,15 +28,18 @@ from eigenview.lab.planted import PlantedGraph, detectable_mixing, eigenvectors,
 from eigenview.lab.similarity import linear_cka
 
 BLOCKS, SIZE, DEGREE, WIDTH = 4, 30, 12.0, 8
-KERNELS: dict[str, Kernel] = {  # not the cosine: on the sphere it is the Gaussian's walk
-    "Gaussian": GaussianKernel(0.3),
-    "Laplacian": LaplacianKernel(0.3),
-    "exponential, γ = ½": ExponentialKernel(0.5, 0.3),
-    "Student-t, 3 degrees": StudentTKernel(3, 0.1),
-    "Cauchy": CauchyKernel(0.1),
-    "sum, Gaussian + Laplacian": GaussianKernel(0.3) + LaplacianKernel(0.3),
-    "product, Gaussian × Laplacian": GaussianKernel(0.6) * LaplacianKernel(0.6),
-    "concatenation": concatenated(GaussianKernel(0.15), LaplacianKernel(0.15)),
+KERNELS = {  # not the cosine: on the sphere it is the Gaussian's walk
+    name: read_kernel(text)
+    for name, text in {
+        "Gaussian": "Gaussian(0.3)",
+        "Laplacian": "Laplacian(0.3)",
+        "exponential, γ = ½": "Exponential(0.5, 0.3)",
+        "Student-t, 3 degrees": "StudentT(3, 0.1)",
+        "Cauchy": "Cauchy(0.1)",
+        "sum, Gaussian + Laplacian": "Gaussian(0.3) + Laplacian(0.3)",
+        "product, Gaussian × Laplacian": "Gaussian(0.6) * Laplacian(0.6)",
+        "concatenation": "concat(Gaussian(0.15), Laplacian(0.15))",
+    }.items()
 }
 MEASURES = {  # of the embeddings that one kernel learns at one mixing, over graphs
     "with_spectral": Measure("ARI with spectral clustering", -1.0, 1.0),  # adjusted Rand index of both clusterings
