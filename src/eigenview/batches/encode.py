@@ -22,6 +22,7 @@ from eigenview.views import CentreView, Views
 Maps = Literal["average", "flatten", "keep"]
 
 PROJECTION = "projection"  # the layer's name for what a head gives
+CACHED_PIXELS = 1 << 17  # of the images that a CPU encodes at a time
 SHOWN = 5  # items named in a message
 
 
@@ -59,7 +60,11 @@ class Extractor:
         device = next(self.encoder.parameters(), images).device
         own = [name for name in self.layers if name != PROJECTION]
         asked = [*own, POOLED] if PROJECTION in self.layers and POOLED not in own else own
-        layers = self.encoder.features(images.to(device, memory_format=torch.channels_last), asked)
+        pieces = [
+            self.encoder.features(piece.to(device, memory_format=torch.channels_last), asked)
+            for piece in torch.split(images, _at_once(images, device))
+        ]
+        layers = {name: torch.cat([piece[name] for piece in pieces]) for name in asked}
         if self.head is not None and PROJECTION in self.layers:
             layers[PROJECTION] = self.head(layers[POOLED])
         return {name: self._arranged(layers[name]).float().cpu() for name in self.layers}
@@ -68,6 +73,11 @@ class Extractor:
         if rows.ndim == 2 or self.maps == "keep":
             return rows
         return rows.flatten(2).mean(dim=2) if self.maps == "average" else rows.flatten(1)
+
+
+def _at_once(images: Tensor, device: torch.device) -> int:
+    """On a CPU few images at a time: maps that stay in its cache are twice as fast as those of a whole batch."""
+    return max(1, CACHED_PIXELS // images[0, 0].numel()) if device.type == "cpu" else len(images)
 
 
 @contextmanager
@@ -131,7 +141,8 @@ def encode_source(
 
     ``title`` heads the progress; None shows none. Rows that are not finite are refused by item.
     """
-    loader = ViewLoader.in_order(source, views, batch_size=batch_size, workers=workers, group=group)
+    channels = extractor.encoder.channels
+    loader = ViewLoader.in_order(source, views, batch_size=batch_size, workers=workers, channels=channels, group=group)
     rows: dict[str, list[Tensor]] = {name: [] for name in extractor.layers}
     index: list[Tensor] = []
     failures: dict[str, Failure] = {}

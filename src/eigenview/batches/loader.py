@@ -25,6 +25,7 @@ from eigenview.views import CentreView, Cropper, ViewBatch, Views
 
 AnySource = Source | StreamSource
 
+LUMA = (0.299, 0.587, 0.114)
 BATCH = 256  # images at a time, where nothing is trained
 
 
@@ -44,11 +45,14 @@ class ViewLoader:
 
     :meth:`shuffled` is for training: whole batches in an order drawn by (seed, epoch), unreadable images replaced.
     :meth:`in_order` is for looking: every readable item once, the last batch perhaps smaller, unreadable ones named.
+    ``channels``: of the images that come out; grey ones are repeated, coloured ones made grey. None: as they are.
     ``state`` and ``restore`` speak of batches handed out.
     """
 
-    def __init__(self, source: AnySource, views: Views | CentreView, **options: Any) -> None:
-        self.source, self.views = source, views
+    def __init__(
+        self, source: AnySource, views: Views | CentreView, *, channels: int | None = None, **options: Any
+    ) -> None:
+        self.source, self.views, self.channels = source, views, channels
         self.stays_whole = isinstance(source, BatchSource)
         prepare = None if self.stays_whole else _prepare(views)
         self.loader: Loader | StreamLoader
@@ -70,12 +74,14 @@ class ViewLoader:
         steps_per_epoch: int | None = None,
         workers: int | str = "auto",
         log: Path | None = None,
+        channels: int | None = None,
         group: Group = None,
     ) -> ViewLoader:
         """``steps_per_epoch`` is for streams, and needed there by several processes."""
         return cls(
             source,
             views,
+            channels=channels,
             batch_size=batch_size,
             seed=seed,
             drop_last=drop_last,
@@ -93,11 +99,13 @@ class ViewLoader:
         *,
         batch_size: int = BATCH,
         workers: int | str = "auto",
+        channels: int | None = None,
         group: Group = None,
     ) -> ViewLoader:
         return cls(
             source,
             views,
+            channels=channels,
             batch_size=max(batch_size, world_size(group)),
             seed=0,
             shuffle=False,
@@ -125,12 +133,13 @@ class ViewLoader:
     def _seen(self, batch: Batch, epoch: int) -> ViewBatch:
         if len(batch) == 0:
             return ViewBatch((), images=0)
+        images = [with_channels(pixels, self.channels) for pixels in batch.views]
         if isinstance(self.views, CentreView):
-            view = self.views(batch.views[0]) if self.stays_whole else self.views.finish(batch.views)
+            view = self.views(images[0]) if self.stays_whole else self.views.finish(images)
             return ViewBatch((view,), images=len(batch))
         if self.stays_whole:
-            return self.views(batch.views[0], batch.index, epoch=epoch)
-        return self.views.finish(batch.views, batch.index, epoch=epoch)
+            return self.views(images[0], batch.index, epoch=epoch)
+        return self.views.finish(images, batch.index, epoch=epoch)
 
     @property
     def step(self) -> int:
@@ -154,6 +163,16 @@ class ViewLoader:
 
 def _prepare(views: Views | CentreView) -> Any:
     return views.prepare if isinstance(views, CentreView) else Cropper(views.recipe, seed=views.seed)
+
+
+def with_channels(pixels: Tensor, channels: int | None) -> Tensor:
+    """uint8 (n, c, h, w) with so many channels: grey repeated, colour as its luma (ITU-R 601, as Pillow's)."""
+    if channels is None or pixels.shape[1] == channels:
+        return pixels
+    if pixels.shape[1] == 1:
+        return pixels.expand(-1, channels, -1, -1).contiguous()
+    luma = pixels.to(torch.float32).mul_(pixels.new_tensor(LUMA, dtype=torch.float32)[:, None, None])
+    return luma.sum(dim=1, keepdim=True).round_().to(torch.uint8)
 
 
 def first_view(seen: SeenBatch) -> Tensor:

@@ -20,7 +20,7 @@ from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import JSON, Output
-from eigenview.cli.run_options import RunOptions, open_with
+from eigenview.cli.run_options import VECTORS, RunOptions, open_with, vectors_folder
 from eigenview.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
 
 class Options(RunOptions):
-    runs: Annotated[tuple[Path, ...], positional("RUN ...")]  # directories of runs that were evaluated; differences
-    # are to the first
+    runs: Annotated[tuple[Path, ...], positional("RUN|FILE ...")]  # runs and files of vectors that were evaluated;
+    # differences are to the first
     protocol: Annotated[tuple[str, ...], Word("NAME ...")] = ()  # only scores whose name begins so
     supervised: Annotated[Path | None, Word("RUN")] = None  # a run trained on labels, as one more baseline
     select: Annotated[str | None, Word("SOURCE")] = None  # labelled training images to choose a run by; nothing is
@@ -46,14 +46,19 @@ def run(options: Options, output: Output) -> None:
     from eigenview.evaluation import compare_runs
     from eigenview.runs import RunDirectory
 
-    for folder in options.runs:
+    runs = [_directory(options, given) for given in options.runs]
+    for folder in runs:
         if not RunDirectory.existing(folder).scores():
             raise DataError(f"{folder} has no scores yet; make some with: eigenview evaluate {folder} SOURCE")
-    named = compare_runs(options.runs, supervised=options.supervised, protocols=options.protocol or None)
+    named = compare_runs(runs, supervised=options.supervised, protocols=options.protocol or None)
     rows = [named[name] for name in sorted(named, key=_by_numbers)]
     output.result([[_as_json(compared) for compared in row] for row in rows])
     if not options.as_json:
-        _show(rows, [folder.resolve().name for folder in options.runs], output)
+        _show(rows, [folder.resolve().name for folder in runs], output)
+
+
+def _directory(options: Options, given: Path) -> Path:
+    return vectors_folder(options, given).folder if given.suffix in VECTORS else given
 
 
 def _by_numbers(text: str) -> list[str | int]:

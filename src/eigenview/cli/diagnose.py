@@ -19,7 +19,7 @@ from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
-from eigenview.cli.run_options import RunOptions, open_with, say_wait, seconds_an_image
+from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait, seconds_an_image
 from eigenview.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ PASSES = 3  # of each image: two views, and the one for evaluation
 
 
 class Options(RunOptions):
-    subject: Annotated[Path, positional("RUN|FILE")]  # a run directory, or embeddings as .npy or .parquet
+    subject: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name, or
+    # embeddings as .npy, .npz or .parquet
     source: Annotated[str | None, positional("[SOURCE]")] = None  # images to diagnose a run on; those of its training
     # unless given
     second: Annotated[Path | None, Word("FILE")] = None  # embeddings of another view of the same items, row by row
@@ -43,7 +44,7 @@ class Options(RunOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    diagnosis = _of_run(options, output) if options.subject.is_dir() else _of_file(options)
+    diagnosis = _of_file(options) if options.subject.suffix in VECTORS else _of_run(options, output)
     output.result(json.loads(diagnosis.to_json()))
     if not options.as_json:
         output.say("\n".join(diagnosis.lines()))
@@ -55,8 +56,8 @@ def _of_run(options: Options, output: Output) -> Diagnosis:
 
     if options.second is not None or options.labels is not None:
         raise SettingError("--second and --labels belong to a file of embeddings; a run makes its own views")
-    run = open_with(options, options.subject, output)
-    spec, is_named = options.source or run.directory.config.source, options.source is not None
+    run = open_with(options, options.subject, output, options.source)
+    spec, is_named = options.source or run.directory.source, options.source is not None
     source = open_images(spec, needs_index=True, network=is_named)  # an address in a run's settings is not fetched
     images = min(options.items, len(source))
     say_wait(output, f"{PASSES} views of {images:,} images", PASSES * images * seconds_an_image(run, source))
@@ -82,8 +83,8 @@ def _rows(file: Path) -> Any:
         from eigenview.data.arrays import read_arrays
 
         return read_arrays(file, rows=())["rows"]
-    if file.suffix == ".parquet":
+    if file.suffix in VECTORS:
         from eigenview.search import open_embeddings
 
         return open_embeddings(file).vectors
-    raise DataError(f"embeddings are read from a run directory, .npy or .parquet; got {file}")
+    raise DataError(f"embeddings are read from a run directory, .npy, .npz or .parquet; got {file}")

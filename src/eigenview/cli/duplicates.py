@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
-from eigenview.cli.run_options import RunOptions, say_wait
+from eigenview.cli.run_options import VECTORS, RunOptions, say_wait
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,7 +24,8 @@ TRIED = 4000  # vectors that are compared with each other to tell how long all w
 
 
 class Options(RunOptions):
-    place: Annotated[Path, positional("RUN|FILE")]  # a run directory, or embeddings as .parquet or .npy
+    place: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name (with
+    # --source), or embeddings as .parquet, .npy or .npz
     source: Annotated[str | None, Word("SOURCE")] = None  # images to search in, where they are not embedded yet;
     # of a file of vectors, the pictures they were made of
     cosine: Annotated[float | None, Word("X")] = None  # how alike is near-identical; the library's threshold unless
@@ -39,7 +40,7 @@ def run(options: Options, output: Output) -> None:
     from eigenview.search import duplicates, duplicates_sheet, open_pictures
 
     stored, _ = open_or_embed(options.place, options.source, options, output)
-    pictures = None if options.source is None or options.place.is_dir() else open_pictures(options.source)
+    pictures = None if options.source is None or options.place.suffix not in VECTORS else open_pictures(options.source)
     say_wait(output, f"{len(stored):,} vectors, each with each", _seconds(stored.vectors))
     copies = duplicates(stored, cosine=COSINE if options.cosine is None else options.cosine, source=pictures)
     output.result(json.loads(copies.to_json()))

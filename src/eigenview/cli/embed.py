@@ -4,6 +4,7 @@ Several processes share the work: torchrun --nproc-per-node 4 -m eigenview embed
 
 Examples:
   eigenview embed runs/photos photos/ -o photos.parquet
+  eigenview embed efficientnet-lite0 photos/ -o photos.parquet
   eigenview embed runs/photos 's-{000..099}.tar' -o photos.npy
 """
 
@@ -20,7 +21,7 @@ from eigenview.cli.run_options import RunOptions, open_with
 
 
 class Options(RunOptions):
-    run: Annotated[Path, positional("RUN")]  # a run directory
+    run: Annotated[Path, positional("RUN|ENCODER")]  # a run directory, or an encoder by name
     source: Annotated[str, positional("SOURCE")]  # the images
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # .parquet or .npy; RUN/embeddings.parquet unless given
     layer: str = "pooled"  # of the encoder
@@ -33,7 +34,7 @@ def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import embed_shown
 
     written = embed_shown(
-        open_with(options, options.run, output),
+        open_with(options, options.run, output, options.source),
         options.source,
         options.out,
         output,

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from eigenview.cli.run_options import RunOptions, open_with, say_wait
+from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait
 from eigenview.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -21,6 +21,13 @@ def embed_shown(run: TrainedRun, spec: str, out: Path | None, output: Output, **
     """``embed`` with progress; after the first images it says how long all will take."""
     from eigenview.search import embed
 
+    with shown_embedding(output) as progress:
+        return embed(run, spec, out, progress=progress, **options)
+
+
+@contextmanager
+def shown_embedding(output: Output) -> Iterator[Callable[[int, int | None], None]]:
+    """What shows how far ``embed`` is, and says after the first images how long all will take."""
     start, done = time.monotonic(), 0
     advance: Callable[[int], None] | None = None
     with ExitStack() as stack:
@@ -33,25 +40,28 @@ def embed_shown(run: TrainedRun, spec: str, out: Path | None, output: Output, **
                 advance = stack.enter_context(progress_bar("embedding", total=total))
             advance(now - done)
             done = now
+            if now == total:
+                stack.close()
 
-        return embed(run, spec, out, progress=told, **options)
+        yield told
 
 
 def open_or_embed(
-    place: Path, source: str | None, options: RunOptions, output: Output
+    given: Path, source: str | None, options: RunOptions, output: Output
 ) -> tuple[Embeddings, TrainedRun | None]:
-    """The embeddings at ``place``, and the run there if it is one.
+    """The embeddings in a file, of a run, or of an encoder by name; and the run, if there is one.
 
     A run without any embeds ``source``, or what it was trained on, first.
     """
     from eigenview.search import open_embeddings
 
-    if not place.is_dir():
-        return open_embeddings(place), None
-    run = open_with(options, place, output)
+    if given.suffix in VECTORS:
+        return open_embeddings(given), None
+    run = open_with(options, given, output, source)
+    place = run.folder
     has_some = any((place / name).is_file() for name in ("embeddings.parquet", "embeddings.npy"))
     if source is not None or not has_some:
-        spec = source or run.directory.config.source
+        spec = source or run.directory.source
         output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
         embed_shown(run, spec, None, output, network=source is not None)  # no address of a run's settings is fetched
     return open_embeddings(place), run

@@ -24,7 +24,7 @@ from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
-from eigenview.cli.run_options import RunOptions, open_with, say_wait, seconds_an_image
+from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait, seconds_an_image, vectors_folder
 from eigenview.errors import SettingError
 
 if TYPE_CHECKING:
@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 
 class Options(RunOptions):
-    run: Annotated[Path, positional("RUN")]  # a run directory
+    run: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name, or vectors as
+    # .parquet, .npy or .npz
     source: Annotated[str | None, positional("[SOURCE]")] = None  # labelled images: to learn from, and to be tested on
     # unless --test says on which; may be left out with --set
     test: Annotated[str | None, Word("SOURCE")] = None  # labelled images for the test
@@ -59,15 +60,40 @@ def run(options: Options, output: Output) -> None:
 
     for name in options.protocol:  # refused before any work is done
         PROTOCOLS.find(name)
-    measured = open_with(options, options.run, output)
     scores = []
-    for score in _measured(options, measured, output):
+    if options.run.suffix in VECTORS:
+        folder, scored = _measured_vectors(options)
+    else:
+        first = options.source or next((words.partition("=")[2].partition(",")[0] for words in options.sets), None)
+        measured = open_with(options, options.run, output, first)
+        folder, scored = measured.folder, _measured(options, measured, output)
+    for score in scored:
         output.say(line_of(score))
         scores.append(score)
     output.result([score_as_json(score) for score in scores])
     if not options.as_json:
         show_scores(scores, output)
-        output.say(f"kept in {options.run / 'evaluation'}; see them with: eigenview report {options.run}")
+        output.say(f"kept in {folder / 'evaluation'}; see them with: eigenview report {folder}")
+
+
+def _measured_vectors(options: Options) -> tuple[Path, Iterator[Score]]:
+    from eigenview.evaluation import Measuring, open_labelled
+    from eigenview.search import evaluate_vectors, open_embeddings
+
+    if options.sets or options.folds or options.layers != ("pooled",) or options.supervised:
+        raise SettingError("a file of vectors is measured on SOURCE and --test; leave the other options out")
+    directory = vectors_folder(options, options.run, options.source)
+    train, test = (None if spec is None else open_labelled(spec) for spec in (options.source, options.test))
+    return directory.folder, evaluate_vectors(
+        open_embeddings(options.run),
+        directory,
+        train,
+        test,
+        protocols=options.protocol,
+        test_share=options.test_share,
+        name=Path((options.source or str(options.run)).partition("?")[0]).name,
+        measuring=Measuring(seed=options.seed),
+    )
 
 
 def _measured(options: Options, run: TrainedRun, output: Output) -> Iterator[Score]:

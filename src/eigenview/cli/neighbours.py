@@ -25,7 +25,8 @@ LONG = 60.0  # seconds from which a search is announced
 
 
 class Options(RunOptions):
-    place: Annotated[Path, positional("RUN|FILE")]  # a run directory, or embeddings as .parquet or .npy
+    place: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name (with
+    # --source), or embeddings as .parquet, .npy or .npz
     query: Annotated[tuple[str, ...], positional("QUERY ...")]  # pictures, or indices of items
     source: Annotated[str | None, Word("SOURCE")] = None  # images to search in, where they are not embedded yet
     run: Annotated[Path | None, Word("RUN")] = None  # whose encoder sees the pictures, where a file of embeddings does

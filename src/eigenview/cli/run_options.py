@@ -6,16 +6,21 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from pydantic import Field
+
 from eigenview.cli.options import Word
 from eigenview.devices import Device
+from eigenview.errors import DataError, SettingError
+from eigenview.names import did_you_mean, printable
 from eigenview.progress import about
 from eigenview.settings import Strict
 
 if TYPE_CHECKING:
     from eigenview.cli.output import Output
     from eigenview.data import Source
-    from eigenview.runs import TrainedRun
+    from eigenview.runs import RunDirectory, TrainedRun
 
+VECTORS = (".parquet", ".npy", ".npz")  # files of embeddings
 TRIED = 16  # images that are encoded to tell how long all will take
 SHORT = 10.0  # seconds that nobody needs to be told of
 
@@ -28,21 +33,63 @@ class OpenOptions(Strict):
     # name, without which it is not run
 
 
-class RunOptions(OpenOptions):
-    """And where it computes."""
+class EncoderOptions(Strict):
+    """Where an encoder computes; and of one by name, how it sees images and where what is measured is kept."""
 
     device: Device = "auto"  # where to compute; auto: an accelerator if there is one
+    size: Annotated[int | None, Word("PIXELS")] = Field(None, ge=1)  # at which an encoder by name sees images; by its
+    # makers and the images unless given
+    weights: Annotated[Path | None, Word("FILE")] = None  # of an encoder by name, instead of its makers'
+    keep_in: Annotated[Path | None, Word("DIR")] = None  # what is measured of an encoder by name or a file of vectors;
+    # runs/SOURCE-ENCODER or runs/FILE unless given
 
 
-def open_with(options: RunOptions, folder: Path, output: Output) -> TrainedRun:
-    """The run in ``folder``, as the options say; where it computes is said."""
+class RunOptions(OpenOptions, EncoderOptions):
+    """A run or an encoder by name."""
+
+
+def open_with(options: RunOptions, given: str | Path, output: Output, source: str | None = None) -> TrainedRun:
+    """The run in a folder, or an encoder by name that looks at ``source``; what it is and where it computes is said."""
     from eigenview.devices import device_text, find_device
-    from eigenview.runs import open_run
+    from eigenview.runs import is_run, open_run
 
+    if not is_run(given):
+        return open_named(options, str(given), output, source)
     device = find_device(options.device)
-    run = open_run(folder, checkpoint=options.checkpoint, device=device)
+    run = open_run(given, checkpoint=options.checkpoint, device=device)
     output.say(f"{run.name}, checkpoint {run.checkpoint}, on {device_text(device)}", style="dim")
     return run
+
+
+def open_named(options: EncoderOptions, name: str, output: Output, spec: str | None) -> TrainedRun:
+    """An encoder by name, a run or a weights file, to look at ``spec`` with."""
+    from eigenview.data import open_source
+    from eigenview.devices import device_text, find_device
+    from eigenview.nn import ENCODERS
+    from eigenview.runs import encoder_named, folder_for, open_encoder
+    from eigenview.search.about import anchored
+
+    device = find_device(options.device)
+    if ":" not in name and name not in ENCODERS and not Path(name).exists():
+        meant = did_you_mean(name, ENCODERS)
+        raise DataError(f"{printable(name)} is no run directory, no file and no encoder{meant}; is the path right?")
+    settings = encoder_named(name, weights=None if options.weights is None else str(options.weights.absolute()))
+    if spec is None:
+        raise SettingError(f"{name} is an encoder, and looks at images: give them (SOURCE or --source)")
+    folder = options.keep_in or folder_for(Path(name).name if Path(name).exists() else name, spec, size=options.size)
+    run = open_encoder(settings, open_source(spec), folder, spec=anchored(spec), size=options.size, device=device)
+    record = run.directory.encoder
+    assert record is not None
+    origin = f"weights {record.weights}, {record.library}" if record.weights != "random" else "random weights"
+    output.say(f"{name} ({origin}) at {run.view.size} pixels, on {device_text(device)}; kept in {folder}", style="dim")
+    return run
+
+
+def vectors_folder(options: EncoderOptions, file: Path, source: str | None = None) -> RunDirectory:
+    """Where what is measured of a file of vectors is kept: runs/NAME unless told otherwise."""
+    from eigenview.runs import folder_of_vectors
+
+    return folder_of_vectors(file, options.keep_in or Path("runs") / file.stem, spec=source or "")
 
 
 def seconds_an_image(run: TrainedRun, source: Source) -> float:

@@ -23,6 +23,9 @@ class Verb:
 
 
 GROUPS: dict[str, dict[str, Verb]] = {
+    "Look": {
+        "look": Verb("look", "a folder without training: map, groups, copies, odd ones out, on one page", GOES_ON),
+    },
     "Learn": {
         "train": Verb("train", "learn from images, no labels needed"),
         "recipes list": Verb("recipes_list", "the published experiments"),
@@ -41,7 +44,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
         "duplicates": Verb("duplicates", "copies of one picture", GOES_ON),
         "export": Verb("export", "the encoder as safetensors, ONNX, for torchvision or timm"),
     },
-    "Look": {
+    "Check": {
         "data check": Verb("data_check", "open every image of a source and say what is there"),
         "views show": Verb("views_show", "a picture of the views that training would see"),
         "lab list": Verb("lab_list", "the spectral laboratory: the papers' claims"),
@@ -65,7 +68,7 @@ def overview() -> str:
     lines += [
         "",
         "A folder of your own, from start to finish:",
-        "  eigenview data check photos/",
+        "  eigenview look photos/",
         "  eigenview train photos/ --minutes 10 --out runs/photos",
         "  eigenview report runs/photos",
         "  eigenview neighbours runs/photos photos/one.jpg --source photos/",

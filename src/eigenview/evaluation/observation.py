@@ -54,6 +54,14 @@ class Observation:
     has_head: bool
     seed: int
 
+    @classmethod
+    def of_features(
+        cls, index: NDArray[np.int64], labels: NDArray[np.int64] | None, features: Tensor, seed: int
+    ) -> Observation:
+        """Of features at hand: no views were drawn."""
+        none = features.new_empty(0, *features.shape)
+        return cls(index, labels, features, none, features, none, has_head=False, seed=seed)
+
 
 def observe(
     observed: Observed, source: Source, *, items: int = 5000, seed: int = 0, workers: int | str = "auto", name: str = ""

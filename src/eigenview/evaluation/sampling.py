@@ -19,7 +19,7 @@ from eigenview.errors import DataError
 from eigenview.evaluation.clustering import cluster
 from eigenview.evaluation.observation import Observation, nearest_prototype
 from eigenview.evaluation.subjects import Folds, Task
-from eigenview.runs import Packed, TrainedRun, label_sample, write_sample
+from eigenview.runs import PUBLISHED, Packed, RunDirectory, TrainedRun, label_sample, write_sample
 from eigenview.views import Cropper, Recipe, Views
 from eigenview.views.picture import view_pixels
 
@@ -30,8 +30,19 @@ SHOWN_IMAGES, SHOWN_VIEWS, VIEW_SIDE = 6, 8, 96  # of the picture of the views
 LEAST_CLUSTERS, UNLABELLED_CLUSTERS = 2, 10  # where the graph suggests one cloud, so many parts of it are shown
 
 
-def save_sample(run: TrainedRun, source: Source, observation: Observation) -> Path:
-    """``RUN/sample`` for the report. Groups: as many as there are classes; without labels, what the graph suggests."""
+def save_sample(
+    run: TrainedRun | RunDirectory,
+    source: Source,
+    observation: Observation,
+    *,
+    outliers: Sequence[int] = (),
+    copies: Sequence[Sequence[int]] = (),
+) -> Path:
+    """``RUN/sample`` for the report. Groups: as many as there are classes; without labels, what the graph suggests.
+
+    ``outliers`` and ``copies`` (sets of images that are one picture) are rows of the observation. Vectors that were
+    made elsewhere have a directory and no run, hence no views.
+    """
     if len(observation.index) < FEWEST:
         raise DataError(f"a sample needs at least {FEWEST} images; there are {len(observation.index)}")
     chosen = subset(source, observation.index)
@@ -44,16 +55,18 @@ def save_sample(run: TrainedRun, source: Source, observation: Observation) -> Pa
         "classes": None if observation.labels is None or source.classes is None else list(source.classes),
         "source": str(source.describe()),
         "seed": observation.seed,
-        "checkpoint": run.checkpoint,
+        "checkpoint": run.checkpoint if isinstance(run, TrainedRun) else PUBLISHED,
         "keys": list(image_keys(chosen)),
+        "outliers": list(outliers),
+        "copies": [list(members) for members in copies],
     }
-    if observation.has_head:
+    if observation.has_head and isinstance(run, TrainedRun):
         first, second = observation.views
         sample |= {"first_view": first.numpy(), "second_view": second.numpy()}
         fitting = [table for table in run.prototypes[:1] if table.shape[1] == first.shape[1]]
         sample["prototypes"] = nearest_prototype(first, fitting[0]).numpy() if fitting else None
-    seed = run.directory.config.seed
-    return write_sample(run.folder, sample, thumbnails=_thumbnails(chosen), views=_views(chosen, run.recipe, seed))
+    views = _views(chosen, run.recipe, run.directory.seed) if isinstance(run, TrainedRun) else None
+    return write_sample(run.folder, sample, thumbnails=_thumbnails(chosen), views=views)
 
 
 def label_stored_sample(run: TrainedRun, tasks: Sequence[Task | Folds]) -> bool:

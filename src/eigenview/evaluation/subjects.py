@@ -45,6 +45,22 @@ class Subject:
         own = self.encoder.layer_names
         return [name for name in layers if name in own or (name == PROJECTION and self.head is not None)]
 
+    def features(
+        self, source: Source, layers: Sequence[str], how: Measuring, *, view: CentreView | None = None
+    ) -> Features:
+        """The layers, of all images of a source."""
+        return extract(
+            self.encoder,
+            source,
+            view=view or self.view,
+            layers=layers,
+            head=self.head,
+            cache=how.cache,
+            workers=how.workers,
+            title=f"features: {self.name}" if how.shows_progress else None,
+            group=how.group,
+        )
+
     @classmethod
     def of_run(cls, run: TrainedRun, *, name: str | None = None, with_head: bool = False) -> Subject:
         return cls(name or run.name, run.encoder, run.view, run.needed_head() if with_head else None)
@@ -102,17 +118,7 @@ class Measuring:
         self, subject: Subject, source: Source, layers: Sequence[str], *, view: CentreView | None = None
     ) -> Features:
         """The layers of a subject, of all images of a source."""
-        return extract(
-            subject.encoder,
-            source,
-            view=view or subject.view,
-            layers=layers,
-            head=subject.head,
-            cache=self.cache,
-            workers=self.workers,
-            title=f"features: {subject.name}" if self.shows_progress else None,
-            group=self.group,
-        )
+        return subject.features(source, layers, self, view=view)
 
 
 MAKERS: dict[str, Callable[[TrainedRun, int], Encoder]] = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from eigenview.export.card import Build, Card, Input
-from eigenview.export.encoder_file import Exported, Format, LoadedEncoder, export, load_exported, read_card
+from eigenview.export.encoder_file import Exported, Format, LoadedEncoder, export, load_exported
+from eigenview.runs.card import Build, Card, Input, read_card
 
 __all__ = ["Build", "Card", "Exported", "Format", "Input", "LoadedEncoder", "export", "load_exported", "read_card"]

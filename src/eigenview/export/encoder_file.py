@@ -7,16 +7,15 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.export.card import KEY, Card, card_of
 from eigenview.export.names import architecture_of, options_of
 from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
 from eigenview.files import atomic_path, inside, save_tensors, save_torch, write_text
 from eigenview.nn import Encoder, build_encoder, read_weights
 from eigenview.runs import TrainedRun, open_run
+from eigenview.runs.card import KEY, Card, card_of, read_card
 from eigenview.tensors import sealed
 from eigenview.views import CentreView
 
@@ -100,21 +99,6 @@ def load_exported(path: str | Path) -> LoadedEncoder:
     encoder = build_encoder(**asdict(card.build))
     _fill(encoder, read_weights(place), place)
     return LoadedEncoder(encoder.eval(), card.view, card)
-
-
-def read_card(path: str | Path) -> Card:
-    """What an exported safetensors file says about itself."""
-    place = Path(path)
-    if not place.is_file():
-        raise DataError(f"no such file: {place}; is the path right?")
-    try:
-        with safe_open(place, framework="pt") as file:
-            notes = file.metadata() or {}
-    except (SafetensorError, OSError) as error:
-        raise DataError(f"{place} is not a readable safetensors file ({error}); is it cut short?") from None
-    if KEY not in notes:
-        raise DataError(f"{place} was not exported by eigenview: it has no description of the encoder")
-    return Card.from_json(notes[KEY], place)
 
 
 def _place(run: TrainedRun | Encoder, to: str, out: str | Path | None) -> Path:

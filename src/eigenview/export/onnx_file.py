@@ -14,9 +14,9 @@ from torch import Tensor
 
 from eigenview.batches import evaluating
 from eigenview.errors import DataError
-from eigenview.export.card import KEY, Card
 from eigenview.extras import extra_module
 from eigenview.nn import Encoder
+from eigenview.runs.card import KEY, Card
 
 INPUT, OUTPUT = "images", "features"
 TOLERANCE = 1e-4  # largest difference allowed, as a share of the largest feature: rounding in another order

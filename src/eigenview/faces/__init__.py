@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eigenview.faces.embeddings import Embeddings, open_embeddings
 from eigenview.faces.lists import create_encoder, list_encoders, list_methods, list_views
-from eigenview.faces.run import Run, open_run, train
+from eigenview.faces.run import Run, look, open_encoder, open_run, train
 
 __all__ = [
     "Embeddings",
@@ -13,7 +13,9 @@ __all__ = [
     "list_encoders",
     "list_methods",
     "list_views",
+    "look",
     "open_embeddings",
+    "open_encoder",
     "open_run",
     "train",
 ]

@@ -9,16 +9,29 @@ from typing import Any
 
 from torch import nn
 
-from eigenview.data import Source, open_images
+from eigenview.data import Source, open_images, open_source
+from eigenview.devices import find_device
 from eigenview.diagnostics import Diagnosis
 from eigenview.evaluation import BASELINES, Measuring, diagnose_run, evaluate_run, open_task
 from eigenview.export import Exported, Format, export
 from eigenview.faces.embeddings import Embeddings, open_embeddings
 from eigenview.names import named_code
 from eigenview.report import write_report
-from eigenview.runs import LAST, RunDirectory, Score, TrainConfig, TrainedRun
+from eigenview.runs import (
+    LAST,
+    RunDirectory,
+    Score,
+    TrainConfig,
+    TrainedRun,
+    best_encoder,
+    encoder_named,
+    folder_for,
+)
+from eigenview.runs import open_encoder as open_untrained
 from eigenview.runs import open_run as open_trained
 from eigenview.search import embed
+from eigenview.search import look as look_at
+from eigenview.search.about import anchored
 from eigenview.training import Listener, shown_progress
 from eigenview.training import train as train_config
 from eigenview.training.start import prepare
@@ -29,10 +42,17 @@ AnyImages = str | Path | Source
 class Run:
     """A run directory. Every method is the verb of that name; ``checkpoint`` is what they use of the run."""
 
-    def __init__(self, folder: str | Path, *, checkpoint: str = LAST, encoder: nn.Module | str | None = None) -> None:
+    def __init__(
+        self,
+        folder: str | Path,
+        *,
+        checkpoint: str = LAST,
+        encoder: nn.Module | str | None = None,
+        opened: TrainedRun | None = None,
+    ) -> None:
         self.directory = RunDirectory.existing(os.path.abspath(folder))  # good after a change of folder, too
         self.checkpoint, self._encoder = checkpoint, encoder
-        self._opened: TrainedRun | None = None
+        self._opened = opened
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"
@@ -66,10 +86,10 @@ class Run:
         return self._opened
 
     def _source(self, source: AnyImages | None) -> Source:
-        """The images given, or those of its training; an address in the run's settings is not fetched."""
+        """The images given, or those it was made for; an address in the run's settings is not fetched."""
         if source is not None:
             return open_images(source, needs_index=True)
-        return open_images(self.config.source, needs_index=True, network=False)
+        return open_images(self.directory.source, needs_index=True, network=False)
 
     def evaluate(
         self,
@@ -112,6 +132,43 @@ class Run:
 def open_run(folder: str | Path, *, checkpoint: str = LAST, encoder: nn.Module | str | None = None) -> Run:
     """The run in ``folder``. ``encoder``: a module like the one it trained, or the name of the user's own code."""
     return Run(folder, checkpoint=checkpoint, encoder=encoder)
+
+
+def open_encoder(
+    name: str,
+    source: AnyImages,
+    *,
+    keep_in: str | Path | None = None,
+    size: int | None = None,
+    weights: str | Path | None = None,
+    device: str = "auto",
+) -> Run:
+    """An encoder that is not trained here, by name, to look at ``source`` with; with the verbs of a run.
+
+    ``name``: ``efficientnet-lite0``, ``timm:NAME``, ``torchvision:NAME``, ``hf:NAME_OR_FOLDER``,
+    ``open_clip:NAME/TAG``, ``onnx:FILE``, one of ours, a run directory, a weights file that ``export`` wrote, or
+    ``module:attribute``. What is measured is kept in ``runs/SOURCE-ENCODER`` unless ``keep_in`` says where. ``size``
+    is that of the images it sees, by its makers and the images unless given.
+    """
+    spec = anchored(source) if isinstance(source, (str, Path)) else ""
+    with named_code(name):
+        settings = encoder_named(name, weights=None if weights is None else os.path.abspath(weights))
+        images = open_source(source) if isinstance(source, (str, Path)) else source
+        folder = keep_in or folder_for(name, spec or images.describe().place, size=size)
+        opened = open_untrained(settings, images, folder, spec=spec, size=size, device=find_device(device))
+    return Run(opened.folder, opened=opened)
+
+
+def look(source: AnyImages, *, encoder: str | None = None, seed: int = 0, **options: Any) -> Run:
+    """A folder looked at without training: embeddings, verdict, copies, odd ones out and a page, in a run directory.
+
+    ``encoder`` by name, the best pretrained one at hand unless given; ``options`` as :func:`open_encoder` takes them.
+    """
+    images = open_images(source, needs_index=True)
+    run = open_encoder(encoder or best_encoder()[0], source, **options)
+    look_at(run.trained, images, spec=run.directory.source or None, seed=seed)
+    run.report()
+    return run
 
 
 def train(

@@ -81,6 +81,12 @@ def library_of(name: str) -> str:
     return library if model and library in LIBRARIES else ""
 
 
+def check_encoder_name(name: str) -> None:
+    """Refuse what names no encoder, without building one."""
+    if not is_own_encoder(name) and not library_of(name):
+        ENCODERS.find(name)
+
+
 def is_own_encoder(name: str) -> bool:
     """Whether a name is ``module:attribute`` of a user's own code, not a library's model."""
     return is_code(name) and not library_of(name)

@@ -18,6 +18,8 @@ class InputSpec:
 
     Before that the shorter side is resized to ``resize`` (both are, whatever the shape, if ``is_squashed``) and the
     central square kept; of an odd margin half a pixel is rounded as torchvision does, or down if ``rounds_down``.
+    ``is_exact``: as its library does it, to a grey level; otherwise large JPEGs may be decoded at a part of their size,
+    which is faster. ``is_flexible``: the encoder takes other sizes too, as it is.
     """
 
     size: int
@@ -27,6 +29,8 @@ class InputSpec:
     interpolation: Interpolation = "bicubic"
     is_squashed: bool = False
     rounds_down: bool = False
+    is_exact: bool = True
+    is_flexible: bool = False
 
     def at(self, size: int | None) -> InputSpec:
         """The same at another size: the margin that is cut off stays in proportion."""

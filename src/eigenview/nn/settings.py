@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
-from eigenview.nn.build import build_encoder
+from eigenview.nn.build import build_encoder, library_of
 from eigenview.nn.encoder import Encoder
+from eigenview.nn.inputs import LoadedEncoder
+from eigenview.nn.pretrained import EFFICIENTNET, load_encoder
 from eigenview.settings import Strict
 
 
@@ -19,8 +21,27 @@ class EncoderSettings(Strict):
     freezes_patches: bool = False  # vit-…: the projection of the patches stays random (MoCo v3)
     weights: str | None = None  # to start from: a run directory, a safetensors file or a torch state dict
     config: str = ""  # hf: the model's config.json, kept in the run so that it opens without a hub
+    pretrained: bool = True  # start from the weights of its makers, where there are some and no others are given
 
     def build(self, *, channels: int, image_size: int) -> Encoder:
         """The encoder, with random weights drawn from the global generator."""
-        options = self.model_dump(include={"width", "stem", "normalization", "freezes_patches", "config"})
-        return build_encoder(self.name, channels=channels, image_size=image_size, **options)
+        return build_encoder(self.name, channels=channels, image_size=image_size, config=self.config, **self._options())
+
+    @property
+    def brings_input(self) -> bool:
+        """Whether its makers say how its images must look: size, crop, mean, deviation."""
+        return self.name == EFFICIENTNET or bool(library_of(self.name))
+
+    def load(self, *, channels: int, image_size: int | None) -> LoadedEncoder:
+        """The encoder with its starting weights: from a file, of its makers, or random where it has none."""
+        return load_encoder(
+            self.name,
+            channels=channels,
+            image_size=image_size,
+            weights=self.weights,
+            pretrained=self.pretrained,
+            **self._options(),
+        )
+
+    def _options(self) -> dict[str, Any]:
+        return self.model_dump(include={"width", "stem", "normalization", "freezes_patches"})

@@ -73,8 +73,14 @@ def facts_list(pairs: Sequence[tuple[str, str]]) -> Html:
 def blocks(run: RunFiles) -> Html:
     """Time at once; settings, data and environment behind a click."""
     cost = time_figures(run)
-    shown = [facts_list(cost) if cost else element("p.quiet", "This run logged no time.")]
-    for title, settings in {"Settings": run.config, "Data": run.data, "Environment": run.environment}.items():
+    none = "This run logged no time." if run.is_trained else "Nothing was trained."
+    shown = [facts_list(cost) if cost else element("p.quiet", none)]
+    for title, settings in {
+        "Settings": run.config,
+        "Encoder": run.encoder,
+        "Data": run.data,
+        "Environment": run.environment,
+    }.items():
         if settings:
             shown.append(element("details", element("summary", title), facts_list(flat(settings))))
     return join(*shown)

@@ -14,7 +14,7 @@ from eigenview.report.structure import Structure, class_name
 from eigenview.runs import Sample, Sheets
 
 QUERIES, SHOWN_NEIGHBOURS = 6, 8
-SHOWN_CLUSTERS, SHOWN_MEMBERS, SHOWN_PAIRS = 20, 12, 12
+SHOWN_CLUSTERS, SHOWN_MEMBERS, SHOWN_PAIRS, SHOWN_OUTLIERS = 20, 12, 12, 24
 
 
 def sheet_styles(sample: Sample) -> str:
@@ -140,6 +140,27 @@ def duplicate_pairs(sample: Sample, structure: Structure) -> Html:
     more = len(structure.duplicates) - len(cards)
     note = element("p.note", f"and {more:,} more pairs.") if more > 0 else None
     return join(element("ul.duplicates", *cards), note)
+
+
+def copy_sets(sample: Sample) -> Html:
+    """Sets of images that are one picture, confirmed on the pixels."""
+    cards = []
+    for members in sample.copies[:SHOWN_PAIRS]:
+        names = " · ".join(sample.names[row] for row in members)
+        said = element("span.caption", element("span.names", names))
+        cards.append(element("li", *(thumb(sample, row) for row in members), said))
+    more = len(sample.copies) - len(cards)
+    note = element("p.note", f"and {more:,} more sets.") if more > 0 else None
+    return join(element("ul.duplicates", *cards), note)
+
+
+def outlier_gallery(sample: Sample) -> Html:
+    """The images that are like no others, the most isolated first."""
+    pictures = []
+    for row in sample.outliers[:SHOWN_OUTLIERS]:
+        name = element("span.names", sample.names[row].rpartition("/")[2])
+        pictures.append(element("li", thumb(sample, row), element("span.caption", name)))
+    return element("ul.duplicates", *pictures)
 
 
 def view_table(sample: Sample) -> Html | None:

@@ -19,11 +19,12 @@ Content = TypeVar("Content")
 
 @dataclass(frozen=True)
 class RunFiles:
-    """Everything a report is made from. Only ``config`` must be there."""
+    """Everything a report is made from; ``config`` or ``encoder`` must be there."""
 
     folder: Path
     name: str
-    config: Settings
+    config: Settings  # empty where nothing was trained
+    encoder: Settings  # which it was to begin with; empty for a run of before
     log: Metrics
     data: Settings  # empty where the file is missing
     environment: Settings
@@ -31,6 +32,10 @@ class RunFiles:
     diagnosis: Diagnosis | None
     sample: Sample | None
     problems: tuple[str, ...]  # files that are there but cannot be read
+
+    @property
+    def is_trained(self) -> bool:
+        return bool(self.config) or not self.encoder
 
     def own_scores(self) -> list[Score]:
         """One a protocol and data set; those under a former name of the folder count where there are no others."""
@@ -60,7 +65,8 @@ def read_run(folder: str | Path) -> RunFiles:
     return RunFiles(
         folder=directory.folder,
         name=directory.name,
-        config=attempt(lambda: directory.config.model_dump(mode="json"), {}),
+        config=attempt(lambda: directory.config.model_dump(mode="json"), {}) if directory.is_trained else {},
+        encoder=attempt(lambda: _record(directory), {}),
         log=log,
         data=attempt(lambda: directory.data.model_dump(mode="json"), {}) if has_data else {},
         environment=attempt(lambda: directory.environment.model_dump(mode="json"), {}) if has_environment else {},
@@ -69,3 +75,7 @@ def read_run(folder: str | Path) -> RunFiles:
         sample=attempt(directory.sample, None),
         problems=tuple(problems),
     )
+
+
+def _record(directory: RunDirectory) -> Settings:
+    return {} if directory.encoder is None else directory.encoder.model_dump(mode="json")

@@ -37,54 +37,65 @@ def section(name: str, short: str, heading: str, lead: str, *content: Child) -> 
 
 
 def of_one(run: RunFiles, structure: Structure | None) -> list[Section]:
-    """Everything about one run."""
-    listed = [_top(run), _diagnosis(run), _curves([run]), _geometry([run], structure)]
-    sample = run.sample
-    if sample is not None and structure is not None:
-        listed += [
-            section(
-                "map",
-                "Map",
-                "Map of the embedding",
-                "Each dot is an image; close dots look alike to the encoder. Point to see it, click for more.",
-                _map(structure),
-            ),
-            section(
-                "neighbours",
-                "Neighbours",
-                "Nearest neighbours",
-                "An image, then those the encoder finds most similar. A struck corner marks another class.",
-                galleries.neighbour_grid(sample, structure),
-            ),
-            section(
-                "clusters",
-                "Clusters" if sample.prototypes is None else "Prototypes",
-                "Clusters" if sample.prototypes is None else "Prototypes",
-                "Groups found without labels, each shown by its most central images.",
-                galleries.cluster_gallery(sample),
-            ),
-            section(
-                "views",
-                "Views",
-                "What the views look like",
-                "Training calls these the same image: whatever the views change, the encoder learns to ignore.",
-                galleries.view_table(sample),
-            ),
-            section(
-                "duplicates",
-                "Duplicates",
-                "Near-duplicates",
-                "Pairs far closer than their surroundings. Across a train and a test set they inflate every score.",
-                galleries.duplicate_pairs(sample, structure),
-            ),
-        ]
-        if structure.confusion is not None:
-            listed.append(_confusion(structure))
-    else:
-        listed.append(section("map", "Map", "Map of the embedding", "", element("p.quiet", NO_SAMPLE)))
+    """Everything about one run; of an encoder that was not trained here, the images come first."""
+    shown = _of_sample(run, structure)
+    judged = [_diagnosis(run), *([_curves([run])] if run.is_trained else []), _geometry([run], structure)]
     lead = "Everything that decides what the run computed, and what it cost."
-    listed.append(section("settings", "Settings", "Settings, environment, time", lead, facts.blocks(run)))
-    return listed
+    settings = section("settings", "Settings", "Settings, environment, time", lead, facts.blocks(run))
+    return [_top(run), *(judged + shown if run.is_trained else shown + judged), settings]
+
+
+def _of_sample(run: RunFiles, structure: Structure | None) -> list[Section]:
+    sample = run.sample
+    if sample is None or structure is None:
+        return [section("map", "Map", "Map of the embedding", "", element("p.quiet", NO_SAMPLE))]
+    parts = [
+        section(
+            "map",
+            "Map",
+            "Map of the embedding",
+            "Each dot is an image; close dots look alike to the encoder. Point to see it, click for more.",
+            _map(structure),
+        ),
+        section(
+            "neighbours",
+            "Neighbours",
+            "Nearest neighbours",
+            "An image, then those the encoder finds most similar. A struck corner marks another class.",
+            galleries.neighbour_grid(sample, structure),
+        ),
+        section(
+            "clusters",
+            "Clusters" if sample.prototypes is None else "Prototypes",
+            "Clusters" if sample.prototypes is None else "Prototypes",
+            "Groups found without labels, each shown by its most central images.",
+            galleries.cluster_gallery(sample),
+        ),
+        _copies(run, structure),
+    ]
+    if sample.outliers:
+        lead = "Images like no others here, the most isolated first: rarities, mistakes, or what does not belong."
+        parts.append(section("outliers", "Outliers", "Odd ones out", lead, galleries.outlier_gallery(sample)))
+    if run.is_trained:
+        lead = "Training calls these the same image: whatever the views change, the encoder learns to ignore."
+        parts.append(section("views", "Views", "What the views look like", lead, galleries.view_table(sample)))
+    if structure.confusion is not None:
+        parts.append(_confusion(structure))
+    return parts
+
+
+def _copies(run: RunFiles, structure: Structure) -> Section:
+    sample = run.sample
+    assert sample is not None
+    if sample.copies:
+        lead = "Copies of one picture, each compared with the first on the pixels and confirmed."
+        return section("duplicates", "Duplicates", "Copies", lead, galleries.copy_sets(sample))
+    if not run.is_trained:
+        nothing = element("p.quiet", "No picture is here twice, as far as pixels tell.")
+        return section("duplicates", "Duplicates", "Copies", "", nothing)
+    lead = "Pairs far closer than their surroundings. Across a train and a test set they inflate every score."
+    pairs = galleries.duplicate_pairs(sample, structure)
+    return section("duplicates", "Duplicates", "Near-duplicates", lead, pairs)
 
 
 def of_several(runs: Sequence[RunFiles]) -> list[Section]:
@@ -141,11 +152,11 @@ def _top(run: RunFiles) -> Section:
 
 def _line(run: RunFiles) -> Html:
     """Method, encoder, data and time in one line."""
-    encoder = run.config.get("encoder")
+    encoder = run.config.get("encoder") or run.encoder.get("settings")
     source = run.data.get("source")
     place = source.get("place") if isinstance(source, dict) else None
     said = [
-        facts.said(run.config.get("method")),
+        facts.said(run.config.get("method")) if run.is_trained else "not trained here",
         f"{encoder.get('name')} encoder" if isinstance(encoder, dict) else None,
         str(place or run.config.get("source") or "") or None,
         *(f"{run.config[name]} {name}" for name in ("epochs", "steps", "minutes") if run.config.get(name) is not None),

@@ -64,6 +64,8 @@ def _gap(row: Compared) -> str:
 
 
 def _progress(run: RunFiles) -> str:
+    if not run.is_trained:
+        return "This encoder was not trained here, and not looked at yet: eigenview look SOURCE does."
     loss, chance = number(run.log.last.get("loss")), number(run.log.last.get("chance"))
     if loss is None:
         return "This run has logged no steps yet."

@@ -5,23 +5,26 @@ from __future__ import annotations
 from eigenview.runs.checkpoints import BEST, LAST, PREVIOUS, Checkpoint, Checkpoints
 from eigenview.runs.config import TrainConfig, load_config, merge_settings, read_config, stored_settings
 from eigenview.runs.directory import UNREADABLE, RunDirectory, is_run
-from eigenview.runs.facts import DataFacts, EnvironmentFacts, data_facts, environment_facts
+from eigenview.runs.facts import DataFacts, EncoderRecord, EnvironmentFacts, data_facts, environment_facts
 from eigenview.runs.lock import RunLock
 from eigenview.runs.metrics import Metrics, MetricsFile, number
 from eigenview.runs.sample import Packed, Sample, Sheets, label_sample, write_sample
 from eigenview.runs.scores import SEEN, Score, ScoreFolder
-from eigenview.runs.trained import OWN, TrainedRun, fresh_copy, open_run
+from eigenview.runs.trained import OWN, PUBLISHED, TrainedRun, fresh_copy, open_run
+from eigenview.runs.untrained import best_encoder, encoder_named, folder_for, folder_of_vectors, open_encoder
 
 __all__ = [
     "BEST",
     "LAST",
     "OWN",
     "PREVIOUS",
+    "PUBLISHED",
     "SEEN",
     "UNREADABLE",
     "Checkpoint",
     "Checkpoints",
     "DataFacts",
+    "EncoderRecord",
     "EnvironmentFacts",
     "Metrics",
     "MetricsFile",
@@ -34,14 +37,19 @@ __all__ = [
     "Sheets",
     "TrainConfig",
     "TrainedRun",
+    "best_encoder",
     "data_facts",
+    "encoder_named",
     "environment_facts",
+    "folder_for",
+    "folder_of_vectors",
     "fresh_copy",
     "is_run",
     "label_sample",
     "load_config",
     "merge_settings",
     "number",
+    "open_encoder",
     "open_run",
     "read_config",
     "stored_settings",

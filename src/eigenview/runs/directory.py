@@ -1,7 +1,9 @@
 """A run directory, and the only way to read or write one.
 
-``config.json`` (settings), ``data.json``, ``environment.json``, ``method.json`` (what of the method can be judged),
-``metrics.jsonl``, ``checkpoints/``, ``evaluation/*.json`` (scores), ``diagnosis.json``, ``sample/``, ``report.html``.
+``config.json`` (settings), ``encoder.json`` (what its encoder was to begin with), ``data.json``, ``environment.json``,
+``method.json`` (what of the method can be judged), ``metrics.jsonl``, ``checkpoints/``, ``evaluation/*.json`` (scores),
+``diagnosis.json``, ``sample/``, ``report.html``. Without ``config.json`` nothing was trained: the folder keeps what was
+measured of an encoder that ``encoder.json`` names.
 Each is written whole or not at all. A directory that came from elsewhere is data: no link out of it is followed.
 """
 
@@ -19,16 +21,19 @@ from eigenview.errors import DataError, SettingError
 from eigenview.files import first_mistake, inside, read_json, read_object, write_json, write_text
 from eigenview.methods import MethodParts
 from eigenview.names import printable
+from eigenview.nn.settings import EncoderSettings
 from eigenview.runs.checkpoints import Checkpoints
 from eigenview.runs.config import TrainConfig, load_config, save_config
-from eigenview.runs.facts import DataFacts, EnvironmentFacts
+from eigenview.runs.facts import DataFacts, EncoderRecord, EnvironmentFacts
 from eigenview.runs.lock import RunLock
 from eigenview.runs.metrics import Metrics, MetricsFile
 from eigenview.runs.sample import Sample, read_sample
 from eigenview.runs.scores import Score, ScoreFolder
+from eigenview.views import CentreView
 
-CONFIG, DATA, ENVIRONMENT, METHOD, METRICS = (
+CONFIG, ENCODER_FILE, DATA, ENVIRONMENT, METHOD, METRICS = (
     "config.json",
+    "encoder.json",
     "data.json",
     "environment.json",
     "method.json",
@@ -44,8 +49,8 @@ Facts = TypeVar("Facts", bound=BaseModel)
 
 
 def is_run(path: str | Path) -> bool:
-    """Whether a folder holds a run: it has a ``config.json``."""
-    return (Path(path) / CONFIG).is_file()
+    """Whether a folder holds a run: it has a ``config.json``, or an ``encoder.json`` where nothing was trained."""
+    return (Path(path) / CONFIG).is_file() or (Path(path) / ENCODER_FILE).is_file()
 
 
 class RunDirectory:
@@ -69,8 +74,41 @@ class RunDirectory:
     def name(self) -> str:
         return self.folder.resolve().name
 
+    @property
+    def is_trained(self) -> bool:
+        return (self.folder / CONFIG).is_file()
+
+    @cached_property
+    def encoder(self) -> EncoderRecord | None:
+        """None of a run before that was written."""
+        return self._facts(EncoderRecord, ENCODER_FILE) if (self.folder / ENCODER_FILE).is_file() else None
+
+    @property
+    def encoder_settings(self) -> EncoderSettings:
+        return self.config.encoder if self.is_trained or self.encoder is None else self.encoder.settings
+
+    @property
+    def view(self) -> CentreView:
+        """How an image is seen where nothing is random."""
+        if self.is_trained or self.encoder is None:
+            return self.data.view
+        if self.encoder.view is None:
+            raise DataError(f"{printable(self.folder)} is about vectors that were made elsewhere: it has no encoder")
+        return self.encoder.view
+
+    @property
+    def source(self) -> str:
+        """The images that it was trained on, or opened for."""
+        return self.config.source if self.is_trained or self.encoder is None else self.encoder.source
+
+    @property
+    def seed(self) -> int:
+        return self.config.seed if self.is_trained else 0
+
     @cached_property
     def config(self) -> TrainConfig:
+        if not self.is_trained:
+            raise DataError(f"{printable(self.folder)} has no {CONFIG}: its encoder was not trained here")
         try:
             return load_config(self._file(CONFIG))
         except SettingError as error:
@@ -94,6 +132,8 @@ class RunDirectory:
     @cached_property
     def method_parts(self) -> MethodParts:
         """What the method said can be judged of it; of a run before that was written, what every method then had."""
+        if not self.is_trained:
+            return MethodParts()
         if not (self.folder / METHOD).is_file():
             return MethodParts.of_settings(self.config.method_settings)
         return MethodParts.from_json(read_json(self._file(METHOD)), place=printable(self.folder / METHOD))
@@ -113,8 +153,10 @@ class RunDirectory:
         self._file(METRICS)
         return self.metrics_file.read()
 
-    def progress(self) -> RunProgress:
-        """How far the run came, also of what was planned."""
+    def progress(self) -> RunProgress | None:
+        """How far the run came, also of what was planned; None where nothing was trained."""
+        if not self.is_trained:
+            return None
         made, config = self.metrics.progress(), self.config
         planned, reached = (config.steps, made.steps) if config.epochs is None else (config.epochs, made.epochs)
         return made if planned is None or reached is None else replace(made, share=reached / planned)
@@ -191,7 +233,26 @@ class RunDirectory:
         write_json(self.folder / DATA, data.model_dump(mode="json"), indent=2)
         write_json(self.folder / ENVIRONMENT, environment.model_dump(mode="json"), indent=2)
         write_json(self.folder / METHOD, TypeAdapter(MethodParts).dump_python(method, mode="json"), indent=2)
-        for cached in ("config", "data", "environment", "method_parts"):
+        self._forget()
+
+    def prepare_untrained(self, encoder: EncoderRecord, data: DataFacts | None, environment: EnvironmentFacts) -> None:
+        """Write what the folder says of an encoder that is not trained here; a folder of another one is refused."""
+        if is_run(self.folder) and (self.is_trained or not self._is_same(encoder)):
+            raise SettingError(f"{printable(self.folder)} holds another run or encoder already; choose another folder")
+        self.make()
+        write_json(self.folder / ENCODER_FILE, encoder.model_dump(mode="json"), indent=2)
+        if data is not None:
+            write_json(self.folder / DATA, data.model_dump(mode="json"), indent=2)
+        write_json(self.folder / ENVIRONMENT, environment.model_dump(mode="json"), indent=2)
+        self._forget()
+
+    def _is_same(self, encoder: EncoderRecord) -> bool:
+        before = self.encoder
+        others = {"library": encoder.library, "source": encoder.source}  # what may differ
+        return before is not None and before.model_copy(update=others) == encoder
+
+    def _forget(self) -> None:
+        for cached in ("config", "encoder", "data", "environment", "method_parts"):
             self.__dict__.pop(cached, None)
 
     def _check_same(self, config: TrainConfig, *, resume: bool) -> None:

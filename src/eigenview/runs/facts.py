@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from eigenview.batches.sketch import sketch
 from eigenview.data import Source, StreamSource
+from eigenview.nn.settings import EncoderSettings
 from eigenview.views import CentreView, Recipe, centre_view, recipe_from_json, recipe_to_json
 from eigenview.views.settings import Shape
 
@@ -55,6 +56,18 @@ class DataFacts(Stored):
     def view(self) -> CentreView:
         """The evaluation view that fits how the run was trained."""
         return centre_view(self.views, side=min(self.image.height, self.image.width))
+
+
+class EncoderRecord(Stored):
+    """``encoder.json``: which encoder a run began with, where its weights come from, and how its images must look."""
+
+    settings: EncoderSettings
+    channels: int = Field(3, ge=1)
+    library: str = ""  # with its version
+    weights: str = "random"  # or what they are called
+    digest: str = ""  # SHA-256 of their file
+    view: CentreView | None = None  # None of vectors that were made elsewhere
+    source: str = ""  # the images it was opened for
 
 
 class EnvironmentFacts(Stored):

@@ -53,6 +53,8 @@ class Sample:
     source: str
     seed: int
     checkpoint: str
+    outliers: tuple[int, ...] = ()  # rows like no others, the most isolated first
+    copies: tuple[tuple[int, ...], ...] = ()  # rows of one picture, confirmed on the pixels
     keys: tuple[str, ...] = ()  # n of ``batches.sketch.image_keys``, or none in a sample of earlier versions
 
 
@@ -128,6 +130,8 @@ def _read(run: Path, place: Path) -> Sample | None:
             seed=int(str(summary["seed"])),
             checkpoint=str(summary["checkpoint"]),
             keys=_keys(summary.get("keys"), len(names)),
+            outliers=_rows(summary.get("outliers", []), len(names)),
+            copies=tuple(_rows(members, len(names)) for members in _listed(summary.get("copies", []))),
         )
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
         raise DataError(
@@ -137,6 +141,20 @@ def _read(run: Path, place: Path) -> Sample | None:
 
 def _keys(stored: JSON, count: int) -> tuple[str, ...]:
     return tuple(map(str, stored)) if isinstance(stored, list) and len(stored) == count else ()
+
+
+def _listed(stored: JSON) -> list[JSON]:
+    if not isinstance(stored, list):
+        raise ValueError("rows are not listed")
+    return stored
+
+
+def _rows(stored: JSON, count: int) -> tuple[int, ...]:
+    """Rows of the sample, each of which must be there."""
+    rows = tuple(int(str(row)) for row in _listed(stored))
+    if any(not 0 <= row < count for row in rows):
+        raise ValueError(f"it names rows that are not among its {count}")
+    return rows
 
 
 def _array(file: Path) -> NDArray[np.generic] | None:

@@ -9,13 +9,17 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from eigenview.batches.identity import weights_identity
 from eigenview.errors import DataError
 from eigenview.names import is_named, printable
 from eigenview.nn import Encoder, build_head, fill_module, is_own_encoder, wrap
+from eigenview.nn.inputs import EncoderFacts, LoadedEncoder
+from eigenview.nn.settings import EncoderSettings
 from eigenview.runs.checkpoints import LAST
-from eigenview.runs.directory import RunDirectory
+from eigenview.runs.directory import RunDirectory, is_run
 from eigenview.views import CentreView, Recipe
 
+PUBLISHED = "published"  # the checkpoint of an encoder that was not trained here
 OWN = "own"  # what a run's settings call an encoder that the user gave as a module
 ENCODER = "encoder."  # before the encoder's tensors in a checkpoint: every method calls it so
 
@@ -44,7 +48,9 @@ class TrainedRun:
 
     @property
     def channels(self) -> int:
-        return self.directory.data.image.channels
+        """Of the images that its encoder takes."""
+        record = self.directory.encoder
+        return self.directory.data.image.channels if record is None else record.channels
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -53,7 +59,7 @@ class TrainedRun:
 
     @cached_property
     def view(self) -> CentreView:
-        return self.directory.data.view
+        return self.directory.view
 
     @cached_property
     def head(self) -> nn.Module | None:
@@ -83,7 +89,7 @@ class TrainedRun:
 
     def untrained(self, *, seed: int = 0) -> Encoder:
         """The same encoder before training."""
-        settings = self.directory.config.encoder
+        settings = self.directory.encoder_settings
         if settings.name == OWN:
             return fresh_copy(self.encoder, seed=seed)
         with torch.random.fork_rng(devices=[]):
@@ -103,7 +109,7 @@ def open_run(
     ``encoder``: a module like the one given to ``train``, needed only where there was one.
     """
     directory = run if isinstance(run, RunDirectory) else RunDirectory.existing(run)
-    settings, data = directory.config.encoder, directory.data
+    settings = directory.encoder_settings
     if encoder is None and settings.name == OWN:
         raise DataError(f"{printable(directory.folder)} trained a module of its user's: give encoder=, one like it")
     if encoder is None and is_own_encoder(settings.name) and not is_named(settings.name):
@@ -111,14 +117,47 @@ def open_run(
             f"the encoder of {printable(directory.folder)} is {settings.name}, code of its user's, which no file makes "
             f"run: name it in this call (--encoder {settings.name}, or encoder=)"
         )
-    size = data.view.size
+    if not directory.is_trained:
+        return _untrained_run(directory, encoder, device)
+    record = directory.encoder
+    channels = directory.data.image.channels if record is None else record.channels
+    size = directory.view.size
     if encoder is None:
-        built = settings.build(channels=data.image.channels, image_size=size)
+        built = settings.build(channels=channels, image_size=size)
     else:
-        built = wrap(encoder, channels=data.image.channels, image_size=size)
+        built = wrap(encoder, channels=channels, image_size=size)
     tensors = directory.checkpoints.weights(checkpoint)
     fill_module(built, tensors, directory.folder, prefix=ENCODER)
     return TrainedRun(directory, checkpoint, built.eval().to(device), tensors)
+
+
+def starting_encoder(settings: EncoderSettings, *, channels: int, image_size: int | None) -> LoadedEncoder:
+    """An encoder before it is trained here: with its makers' weights, a file's, those of a run, or random ones."""
+    place = settings.weights
+    if place is None or not is_run(place):
+        return settings.load(channels=channels, image_size=image_size)
+    directory = RunDirectory.existing(place)
+    if not directory.is_trained:
+        return starting_encoder(directory.encoder_settings, channels=channels, image_size=image_size)
+    built = settings.build(channels=channels, image_size=image_size or directory.view.size)
+    fill_module(built, directory.checkpoints.weights(LAST), directory.folder, prefix=ENCODER)
+    facts = EncoderFacts(settings.name, "eigenview", directory.name, weights_identity(built))
+    return LoadedEncoder(built.eval(), None, facts)
+
+
+def _untrained_run(directory: RunDirectory, encoder: nn.Module | None, device: str | torch.device) -> TrainedRun:
+    """An encoder that was not trained here, loaded as the folder says; other weights than it says are refused."""
+    record = directory.encoder
+    assert record is not None
+    if encoder is not None:
+        return TrainedRun(directory, PUBLISHED, wrap(encoder, channels=record.channels).eval().to(device), {})
+    loaded = starting_encoder(record.settings, channels=record.channels, image_size=directory.view.size)
+    if record.digest and loaded.facts.digest != record.digest:
+        raise DataError(
+            f"the weights of {record.settings.name} are not those that {printable(directory.folder)} was made with "
+            f"({record.weights}, {record.digest[:12]}…): choose another folder"
+        )
+    return TrainedRun(directory, PUBLISHED, loaded.encoder.to(device), {})
 
 
 @torch.no_grad()

@@ -7,9 +7,11 @@ from eigenview.search.approximate import Recall
 from eigenview.search.contact import contact_sheet, duplicates_sheet
 from eigenview.search.duplicate_sets import DoubtfulPair, DuplicateSet, DuplicateSets, Member, duplicates
 from eigenview.search.embedding import Embedded, Progress, embed
+from eigenview.search.looking import Looked, look
 from eigenview.search.neighbour_search import Answer, Neighbour, answers_json, exact_seconds, neighbours
 from eigenview.search.pictures import open_pictures
 from eigenview.search.stored import Embeddings, open_embeddings, save_embeddings
+from eigenview.search.vector_files import evaluate_vectors, look_at_vectors
 
 __all__ = [
     "About",
@@ -19,6 +21,7 @@ __all__ = [
     "DuplicateSets",
     "Embedded",
     "Embeddings",
+    "Looked",
     "Member",
     "Neighbour",
     "Progress",
@@ -28,7 +31,10 @@ __all__ = [
     "duplicates",
     "duplicates_sheet",
     "embed",
+    "evaluate_vectors",
     "exact_seconds",
+    "look",
+    "look_at_vectors",
     "neighbours",
     "open_embeddings",
     "open_pictures",

@@ -55,6 +55,7 @@ def embed(
     group: Group = None,
     progress: Progress | None = None,
     network: bool = True,
+    spec: str | None = None,
 ) -> Embedded:
     """The vectors of every readable image of ``source``, in its order, into ``out``: .parquet or .npy.
 
@@ -68,8 +69,9 @@ def embed(
     Streams (shards) are ordered by name within each shard, or within every 8,192 images of a longer one.
 
     Several processes (``group``, or those that torchrun started) share the parts, and the first one joins them; all
-    must see the same files. Memory: one part of 8,192 vectors for each process. Sources are told apart by their names,
-    labels, numbers of bytes and times of change where images are files, and by the content of 64 of their images.
+    must see the same files. ``spec`` is what opens a source again that is given as an object. Memory: one part of 8,192
+    vectors for each process. Sources are told apart by their names, labels, numbers of bytes and times of change where
+    images are files, and by the content of 64 of their images.
     """
     opened = open_source(source, network=network) if isinstance(source, (str, Path)) else source
     if batch_size < 1:
@@ -80,8 +82,8 @@ def embed(
         count = 0 if isinstance(opened, BatchSource) else worker_count(workers, processes=world_size(processes))
         work = _Work(
             maker=maker,
-            reader=Reader(opened, maker.view, batch_size, count),
-            spec=anchored(source) if isinstance(source, (str, Path)) else None,
+            reader=Reader(opened, maker.view, batch_size, count, maker.channels),
+            spec=anchored(source) if isinstance(source, (str, Path)) else spec,
             out=place,
             group=processes,
         )

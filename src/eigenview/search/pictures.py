@@ -5,12 +5,15 @@ from __future__ import annotations
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 from PIL import Image
 
-from eigenview.data import EncodedImage, LazyImage, Source, open_source
+from eigenview.data import EncodedImage, LazyImage, PixelImage, Source, Unannotated, open_source
 from eigenview.errors import EigenviewError, SettingError
 from eigenview.names import printable
 from eigenview.search.stored import Embeddings
+
+NO_PICTURE = np.full((8, 8, 3), 128, dtype=np.uint8)
 
 
 class Pictures:
@@ -53,6 +56,30 @@ class Pictures:
         except EigenviewError:
             return None
         return source if isinstance(source, Source) else None
+
+
+class EmbeddedSource(Unannotated):
+    """The items of embeddings as a source: names and labels as they are stored, pictures as far as they are found."""
+
+    def __init__(self, embeddings: Embeddings, pictures: Source | None = None) -> None:
+        self.embeddings, self._pictures = embeddings, Pictures(embeddings, pictures)
+        self._labels = None if embeddings.labels is None else embeddings.labels.numpy()
+        self._classes = None if embeddings.about is None else embeddings.about.classes
+        self._kind, self._place = "vectors", printable(embeddings.place)
+
+    def __len__(self) -> int:
+        return len(self.embeddings)
+
+    def name(self, index: int) -> str:
+        return self.embeddings.paths[index]
+
+    def image(self, index: int) -> LazyImage:
+        """Its picture, or a grey square where there is none."""
+        try:
+            image = self._pictures.image(index)
+        except (EigenviewError, OSError, IndexError):
+            image = None
+        return image if image is not None else PixelImage(NO_PICTURE, name=self.name(index))
 
 
 def open_pictures(spec: str) -> Source:

@@ -24,6 +24,7 @@ class Reader:
     view: CentreView
     batch_size: int
     workers: int
+    channels: int | None = None  # that the encoder takes
 
     @property
     def part_items(self) -> int:
@@ -55,7 +56,7 @@ class Reader:
             size = min(size, len(chosen))
         else:
             chosen = _OneShare(self.source, part, self.parts)
-        return ViewLoader.in_order(chosen, self.view, batch_size=size, workers=self.workers)
+        return ViewLoader.in_order(chosen, self.view, batch_size=size, workers=self.workers, channels=self.channels)
 
 
 @dataclass(frozen=True)

@@ -67,6 +67,12 @@ class Embeddings:
             raise DataError(f"{name} could be any of {len(rows)} items, such as {listed}; give more of its path")
         return rows[0] if rows else None
 
+    def row_of_tail(self, name: str) -> int | None:
+        """The row whose path ends in ``name``, folder by folder, if there is just one such."""
+        rows = self._rows_by_tail.get(name.rpartition("/")[2], [])
+        fitting = [row for row in rows if self.paths[row] == name or self.paths[row].endswith(f"/{name}")]
+        return fitting[0] if len(fitting) == 1 else None
+
     def label_name(self, row: int) -> str | None:
         """The class of a row by name, or by number where names are unknown."""
         if self.labels is None or int(self.labels[row]) == NO_LABEL:
@@ -76,12 +82,19 @@ class Embeddings:
         return classes[number] if classes is not None and number < len(classes) else str(number)
 
     @cached_property
+    def _rows_by_tail(self) -> dict[str, list[int]]:
+        tails: dict[str, list[int]] = {}
+        for row, path in enumerate(self.paths):
+            tails.setdefault(path.rpartition("/")[2], []).append(row)
+        return tails
+
+    @cached_property
     def _rows_by_path(self) -> dict[str, int]:
         return {path: row for row, path in enumerate(self.paths)}
 
 
 def open_embeddings(path: str | Path) -> Embeddings:
-    """The embeddings in a .parquet or .npy file, or those in a run directory (``RUN/embeddings.parquet``).
+    """The embeddings in a .parquet, .npy or .npz file, or those in a run directory (``RUN/embeddings.parquet``).
 
     A table needs a column ``vector`` of equally long lists of numbers; ``index``, ``path`` and ``label`` are read where
     they are. NaN is refused, with the rows that have it.
@@ -125,7 +138,9 @@ def embeddings_file(path: str | Path) -> Path:
     if not place.is_file():
         raise DataError(f"no such file: {printable(place)}; is the path right? (eigenview embed RUN SOURCE makes one)")
     if place.suffix not in _READERS:
-        raise DataError(f"embeddings are read from .parquet or .npy, or from a run directory; got {printable(place)}")
+        raise DataError(
+            f"embeddings are read from .parquet, .npy or .npz, or from a run directory; got {printable(place)}"
+        )
     return place
 
 
@@ -245,4 +260,25 @@ def _numbered(place: Path, rows: int) -> list[str]:
     return [f"{printable(place.name)}[{row}]" for row in range(rows)]
 
 
-_READERS = {".parquet": _read_parquet, ".npy": _read_npy}
+def _read_npz(place: Path) -> Embeddings:
+    """Arrays by name: the only floating one of two dimensions, and ``names``, ``paths``, ``labels`` where they are."""
+    with np.load(place, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    tables = [name for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind == "f" and array.size]
+    if len(tables) != 1:
+        got = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in arrays.items())
+        raise DataError(f"{printable(place)} must hold one floating array (n, d) of vectors; got {got}")
+    vectors = torch.from_numpy(arrays[tables[0]].astype(np.float32))
+    rows = len(vectors)
+    names = next((arrays[name] for name in ("paths", "path", "names", "name") if name in arrays), None)
+    given = next((arrays[name] for name in ("labels", "label", "y") if name in arrays), None)
+    for kind, array in (("names", names), ("labels", given)):
+        if array is not None and array.shape != (rows,):
+            raise DataError(f"{printable(place)}: {rows} vectors, but {kind} {array.shape}: one a row is needed")
+    paths = _numbered(place, rows) if names is None else [str(name) for name in names.tolist()]
+    labels = None if given is None or given.dtype.kind not in "iu" else torch.from_numpy(given.astype(np.int64))
+    labels = None if labels is None else _some_labels(labels)
+    return Embeddings(place, vectors, torch.arange(rows), paths, labels, None)
+
+
+_READERS = {".parquet": _read_parquet, ".npy": _read_npy, ".npz": _read_npz}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 import torch
@@ -18,7 +18,7 @@ from eigenview.views.resample import Span, resample, resampling_matrix
 from eigenview.views.work import normalised_limits
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CentreView:
     """Resize the shorter side to ``resize`` pixels, keep the central ``size`` × ``size``, normalise.
 
@@ -44,6 +44,13 @@ class CentreView:
             raise SettingError(f"a centre view needs 1 <= size <= resize; got size {self.size}, resize {self.resize}")
         check_statistics(self.mean, self.std)
         check_interpolation(self.interpolation)
+
+    def __repr__(self) -> str:
+        """As it always was, where nothing new is asked: stored embeddings and features are known by it."""
+        shown = [
+            item for item in fields(self) if not item.name.startswith(("is_", "rounds_")) or getattr(self, item.name)
+        ]
+        return f"CentreView({', '.join(f'{item.name}={getattr(self, item.name)!r}' for item in shown)})"
 
     def __call__(self, images: Tensor) -> Tensor:
         """(n, c, size, size) normalised float32, by two matrix products for the whole batch."""

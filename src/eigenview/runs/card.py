@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from safetensors import SafetensorError, safe_open
+
+from eigenview.errors import DataError
 from eigenview.files import from_json, to_json
 from eigenview.nn import Encoder
-from eigenview.runs import TrainedRun
+from eigenview.runs.trained import TrainedRun
 from eigenview.views import CentreView
 
 KEY = "eigenview"  # of the metadata in a file
@@ -90,6 +93,21 @@ def card_of(encoder: Encoder, view: CentreView, run: TrainedRun | None, *, forma
 
 
 def _build(run: TrainedRun) -> Build:
-    chosen = run.directory.config.encoder
+    chosen = run.directory.encoder_settings
     size = run.view.size
     return Build(chosen.name, chosen.width, chosen.stem, chosen.normalization, run.channels, size, chosen.config)
+
+
+def read_card(path: str | Path) -> Card:
+    """What an exported safetensors file says about itself."""
+    place = Path(path)
+    if not place.is_file():
+        raise DataError(f"no such file: {place}; is the path right?")
+    try:
+        with safe_open(place, framework="pt") as file:
+            notes = file.metadata() or {}
+    except (SafetensorError, OSError) as error:
+        raise DataError(f"{place} is not a readable safetensors file ({error}); is it cut short?") from None
+    if KEY not in notes:
+        raise DataError(f"{place} was not exported by eigenview: it has no description of the encoder")
+    return Card.from_json(notes[KEY], place)

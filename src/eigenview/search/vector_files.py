@@ -1,0 +1,147 @@
+"""Vectors from anywhere, judged like those of an encoder: scores where there are labels, a verdict, a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from eigenview.data import Source, subset
+from eigenview.diagnostics import diagnose
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation import Measuring, Subject, Task, evaluate
+from eigenview.evaluation.features import Features
+from eigenview.evaluation.tasks import split_by_class
+from eigenview.files import file_digest
+from eigenview.names import printable
+from eigenview.nn import POOLED, Encoder
+from eigenview.nn.encoder import Step
+from eigenview.runs import RunDirectory, Score
+from eigenview.search.duplicate_sets import duplicates
+from eigenview.search.looking import Looked, keep_sample, most_isolated
+from eigenview.search.pictures import EmbeddedSource
+from eigenview.search.stored import Embeddings
+from eigenview.views import CentreView
+
+
+class NoEncoder(Encoder):
+    """In the place of an encoder that nobody has: only its vectors are at hand."""
+
+    def __init__(self, place: Path, width: int) -> None:
+        super().__init__()
+        self.place, self.feature_width, self.channels = place, width, 3
+
+    def steps(self) -> list[Step]:
+        return [(POOLED, self._refuse)]
+
+    def _refuse(self, images: Tensor) -> Tensor:
+        raise SettingError(
+            f"{printable(self.place)} holds vectors and no encoder: this protocol runs the encoder itself; leave it out"
+        )
+
+
+@dataclass(frozen=True)
+class VectorSubject(Subject):
+    """Vectors that are looked up by the names of items instead of computed."""
+
+    vectors: Tensor | None = None  # (n, d)
+    rows: Mapping[str, int] | None = None  # name of an item → its row
+    digest: str = ""
+
+    @property
+    def identity(self) -> str:
+        return self.digest[:16]
+
+    def features(
+        self, source: Source, layers: Sequence[str], how: Measuring, *, view: CentreView | None = None
+    ) -> Features:
+        assert self.rows is not None
+        assert self.vectors is not None
+        index = torch.arange(len(source))
+        chosen = torch.tensor([self.rows[_key(source, item)] for item in range(len(source))], dtype=torch.long)
+        labels = None if source.labels is None else torch.from_numpy(np.asarray(source.labels))
+        return Features({POOLED: self.vectors[chosen]}, index, labels, source.classes, self.digest)
+
+
+def vectors_subject(stored: Embeddings, name: str, *sources: Source) -> tuple[VectorSubject, list[Source]]:
+    """The vectors as a subject, and of each source the items that have one: matched by path or name, else by order."""
+    rows: dict[str, int] = {}
+    kept: list[Source] = []
+    for source in sources:
+        found = [_row(stored, source, item) for item in range(len(source))]
+        if all(row is None for row in found) and len(source) == len(stored):
+            found = list(range(len(source)))
+        items = [item for item, row in enumerate(found) if row is not None]
+        if not items:
+            raise DataError(
+                f"no image of {source.describe().place} has a vector in {printable(stored.place)}: their names do not "
+                f"agree ({_key(source, 0)}, {stored.paths[0]}), nor their numbers ({len(source):,}, {len(stored):,})"
+            )
+        rows |= {_key(source, item): row for item, row in enumerate(found) if row is not None}
+        kept.append(source if len(items) == len(source) else subset(source, items))
+    view = CentreView(1, 1)
+    encoder = NoEncoder(stored.place, stored.width)
+    return VectorSubject(name, encoder, view, None, stored.vectors, rows, file_digest(stored.place)), kept
+
+
+def evaluate_vectors(
+    stored: Embeddings,
+    directory: RunDirectory,
+    train: Source | None = None,
+    test: Source | None = None,
+    *,
+    protocols: Sequence[str] = ("knn", "linear"),
+    test_share: float = 0.2,
+    name: str = "",
+    measuring: Measuring | None = None,
+) -> Iterator[Score]:
+    """Scores of vectors, kept in ``directory``. Labels are those of ``train`` and ``test``, or the file's own."""
+    how = measuring or Measuring()
+    given = [source for source in (train or EmbeddedSource(stored), test) if source is not None]
+    subject, kept = vectors_subject(stored, directory.name, *given)
+    labelled = [_labelled(source) for source in kept]
+    if len(labelled) == 2:
+        task = Task(labelled[0], labelled[1], name)
+    else:
+        task = split_by_class(labelled[0], share=test_share, seed=how.seed, name=name)
+    for score in evaluate(subject, task, protocols=protocols, measuring=how):
+        directory.save_score(score)
+        yield score
+
+
+def look_at_vectors(
+    stored: Embeddings, directory: RunDirectory, pictures: Source | None = None, *, seed: int = 0
+) -> Looked:
+    """What :func:`eigenview.search.look` finds of a source, of vectors alone; pictures are shown as far as found."""
+    diagnosis = diagnose(stored.vectors)
+    directory.save_diagnosis(diagnosis)
+    copies = duplicates(stored, source=pictures)
+    outliers = most_isolated(stored.vectors)
+    shown = EmbeddedSource(stored, pictures)
+    keep_sample(directory, shown, replace(stored, index=torch.arange(len(stored))), copies, outliers, seed)
+    return Looked(directory, stored, diagnosis, copies, outliers, ())
+
+
+def _labelled(source: Source) -> Source:
+    labels = source.labels
+    known = np.empty(0) if labels is None else np.flatnonzero(np.asarray(labels) >= 0)
+    if labels is None or len(np.unique(np.asarray(labels)[known])) < 2:
+        raise DataError(
+            f"scores need labels of at least two classes, and {source.describe().place} has none: give labelled images "
+            "as SOURCE, such as 'photos/?labelled=yes'"
+        )
+    return source if len(known) == len(source) else subset(source, known)
+
+
+def _key(source: Source, item: int) -> str:
+    path = source.path(item)
+    return source.name(item) if path is None else printable(path)
+
+
+def _row(stored: Embeddings, source: Source, item: int) -> int | None:
+    row = stored.row_of_path(_key(source, item))
+    return row if row is not None else stored.row_of_tail(source.name(item))
