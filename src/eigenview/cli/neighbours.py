@@ -43,7 +43,7 @@ def run(options: Options, output: Output) -> None:
     from eigenview.search import answers_json, contact_sheet, exact_seconds, neighbours
 
     stored, opened = open_or_embed(options.place, options.source, options, output)
-    queries = [_query(word) for word in options.query]
+    queries = [int(word) if word.isdecimal() and not Path(word).exists() else word for word in options.query]
     maker = opened if options.run is None else open_with(options, options.run, output)
     if options.engine == "exact" and (seconds := exact_seconds(stored, len(queries))) > LONG:
         output.say(f"exact search takes {about(seconds)}; --engine faiss is approximate", style="dim")
@@ -62,7 +62,3 @@ def run(options: Options, output: Output) -> None:
             style="yellow",
         )
     output.say(f"to look at: {contact_sheet(answers, stored, options.out)}")
-
-
-def _query(word: str) -> str | int:
-    return int(word) if word.isdecimal() and not Path(word).exists() else word

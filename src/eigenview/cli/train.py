@@ -23,7 +23,6 @@ from eigenview.cli.announcement import Announcement
 from eigenview.cli.options import positional
 from eigenview.cli.output import Output
 from eigenview.cli.train_options import StartOptions, parse_train
-from eigenview.data import SourceInfo
 from eigenview.devices import device_text, find_device
 from eigenview.errors import SettingError
 from eigenview.names import is_code
@@ -59,7 +58,10 @@ def start(given: Mapping[str, Any], options: StartOptions, output: Output) -> No
     config = prepared.config
     device = find_device(config.device)
     _check_precision(config.precision, device.type, output)
-    _say_source(prepared.source.describe(), output)
+    info = prepared.source.describe()
+    output.say(str(info))
+    if info.labels_hint:
+        output.say(f"{info.labels_hint}; learning needs none", style="dim")
     _say_choices(prepared.choices, output)
     output.say(f"{config.method} with {config.encoder.name} into {config.out}, on {device_text(device)}", style="bold")
     try:
@@ -103,12 +105,6 @@ def _check_precision(precision: str, device: str, output: Output) -> None:
             raise
         output.say(f"{error}; starting again with it")
         start_again()
-
-
-def _say_source(info: SourceInfo, output: Output) -> None:
-    output.say(str(info))
-    if info.labels_hint:
-        output.say(f"{info.labels_hint}; learning needs none", style="dim")
 
 
 def _say_choices(choices: Sequence[Choice], output: Output) -> None:

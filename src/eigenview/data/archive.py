@@ -66,15 +66,10 @@ def _write(aside: Path, name: str, content: IO[bytes] | None, archive: Path) -> 
 def _members(archive: Path) -> Iterator[Iterator[Member]]:
     if zipfile.is_zipfile(archive):
         with zipfile.ZipFile(archive) as packed:
-            yield _zip_members(packed)
+            yield ((facts.filename, None if facts.is_dir() else packed.open(facts)) for facts in packed.infolist())
     else:
         with tarfile.open(archive, "r:*") as unrolled:
             yield _tar_members(unrolled, archive)
-
-
-def _zip_members(packed: zipfile.ZipFile) -> Iterator[Member]:
-    for facts in packed.infolist():
-        yield facts.filename, None if facts.is_dir() else packed.open(facts)
 
 
 def _tar_members(unrolled: tarfile.TarFile, archive: Path) -> Iterator[Member]:

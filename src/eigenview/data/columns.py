@@ -92,12 +92,11 @@ def as_captions(value: object) -> tuple[str, ...]:
     """
     several = value if isinstance(value, (list, tuple)) else [value]
     texts = (" ".join(str(text).split()) for text in several if text is not None)
-    plain = (text if text.isprintable() else "".join(filter(_is_letter, text)) for text in texts)
+    plain = (
+        text if text.isprintable() else "".join(letter for letter in text if letter.isprintable() or letter in JOINERS)
+        for text in texts
+    )
     return tuple(text for text in plain if text)
-
-
-def _is_letter(letter: str) -> bool:
-    return letter.isprintable() or letter in JOINERS
 
 
 def _is_whole(value: object) -> bool:

@@ -21,7 +21,7 @@ from eigenview.data.failures import reason_of
 from eigenview.data.formats import decoders
 from eigenview.data.jpeg import decode_jpeg
 from eigenview.data.limits import MAX_BYTES, require_pixels, room_for_image
-from eigenview.data.modes import Pixels, as_measurements, as_pixels
+from eigenview.data.modes import Pixels, as_measurements, as_picture, as_pixels, with_channels
 from eigenview.data.places import Place, inside, is_address, open_place
 from eigenview.errors import DataError, SettingError
 from eigenview.names import printable
@@ -140,8 +140,7 @@ class PixelImage:
             raise SettingError(f"reduce is one of {REDUCTIONS}; got {reduce}")
         if reduce == 1:
             return np.ascontiguousarray(self._array)
-        grey = self._array.shape[2] == 1
-        return _as_array(Image.fromarray(self._array[:, :, 0] if grey else self._array).reduce(reduce))
+        return with_channels(as_picture(self._array).reduce(reduce))
 
     def digest(self) -> bytes:
         shape = repr(self._array.shape).encode()
@@ -214,8 +213,3 @@ def _blaming(name: str) -> Iterator[None]:
             if "cannot identify image file" in text:
                 text = "not an image in a known format, or damaged from its first bytes"
             raise UnreadableImage(name, text) from error
-
-
-def _as_array(picture: Image.Image) -> Pixels:
-    array = np.asarray(picture)
-    return array if array.ndim == 3 else array[:, :, None]

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from eigenview.data.failures import known_failures
-from eigenview.data.source import NO_LABEL, BatchSource, Labels, Renumbered, Source, SourceInfo
+from eigenview.data.source import NO_LABEL, BatchSource, Renumbered, Source, SourceInfo
 from eigenview.errors import DataError
 
 
@@ -34,7 +34,9 @@ class JoinedSource(Renumbered):
         self._starts = np.concatenate([[0], np.cumsum([len(source) for source in sources], dtype=np.int64)])
         self._classes = named.pop() if named else None
         if any(source.labels is not None for source in sources):
-            self._labels = np.concatenate([_labels_or_none(source) for source in sources])
+            none = (np.full(len(source), NO_LABEL, dtype=np.int64) for source in sources)
+            each = zip((source.labels for source in sources), none, strict=True)
+            self._labels = np.concatenate([blank if labels is None else labels for labels, blank in each])
 
     def __len__(self) -> int:
         return int(self._starts[-1])
@@ -81,7 +83,3 @@ def joined(sources: Sequence[Source]) -> JoinedSource:
     """One source from several; whole batches stay whole batches where all of them give them."""
     arrays = [source for source in sources if isinstance(source, BatchSource)]
     return JoinedBatchSource(arrays) if arrays and len(arrays) == len(sources) else JoinedSource(sources)
-
-
-def _labels_or_none(source: Source) -> Labels:
-    return source.labels if source.labels is not None else np.full(len(source), NO_LABEL, dtype=np.int64)

@@ -41,16 +41,27 @@ TURNED: dict[int, Callable[[Pixels], Pixels]] = {  # EXIF orientation -> an upri
 def as_pixels(picture: Image.Image, channels: int, *, reduce: int = 1, orientation: int = 1) -> Pixels:
     """A decoded picture by the rules above, averaged over boxes of ``reduce`` × ``reduce`` pixels, upright."""
     width, height = (-(-side // reduce) for side in picture.size)
-    limits = _range(picture) if _is_measured(picture.mode) else None
+    limits = _range(picture) if picture.mode.startswith("I") or picture.mode == "F" else None
     shape = (width, height, channels) if orientation in (5, 6, 7, 8) else (height, width, channels)
     upright = np.empty(shape, dtype=np.uint8)
     stored = TURNED[orientation](upright) if orientation in TURNED else upright
     for top, strip in _strips(picture):
         eight = _as_eight_bits(strip, channels, limits)
-        array = np.asarray(eight if reduce == 1 else eight.reduce(reduce))
+        array = with_channels(eight if reduce == 1 else eight.reduce(reduce))
         row = top // reduce  # a strip has a multiple of 8 rows, so boxes never lie in two
-        stored[row : row + len(array)] = array if array.ndim == 3 else array[:, :, None]
+        stored[row : row + len(array)] = array
     return upright
+
+
+def with_channels(picture: Image.Image) -> Pixels:
+    """(height, width, channels), also of a grey picture."""
+    array = np.asarray(picture)
+    return array if array.ndim == 3 else array[:, :, None]
+
+
+def as_picture(pixels: Pixels) -> Image.Image:
+    """Grey or RGB, as it has channels."""
+    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels)
 
 
 def as_measurements(image: Image.Image) -> npt.NDArray[np.float32]:
@@ -88,14 +99,12 @@ def _as_eight_bits(image: Image.Image, channels: int, limits: Range | None) -> I
     return image if image.mode == wanted else image.convert(wanted)
 
 
-def _is_measured(mode: str) -> bool:
-    return mode.startswith("I") or mode == "F"
-
-
 def _range(image: Image.Image) -> Range:
     """Which numbers become 0 and 255."""
     if image.mode not in ("F", "I"):
-        return 0.0, 4095.0 if _is_twelve_bit(image) else 65535.0
+        key, value = TWELVE_BIT_TIFF
+        is_twelve_bit = getattr(image, "tag_v2", {}).get(key) == value
+        return 0.0, 4095.0 if is_twelve_bit else 65535.0
     ends = [(float(values.min()), float(values.max())) for values in (_values(strip) for _, strip in _strips(image))]
     low, high = min(low for low, _ in ends), max(high for _, high in ends)
     for top in (1.0, 255.0) if image.mode == "F" else (65535.0,):
@@ -114,12 +123,6 @@ def _scaled(image: Image.Image, limits: Range) -> Image.Image:
     spread = max(high - low, float(np.finfo(np.float64).tiny))
     scaled = (_values(image) - low) * (255.0 / spread)
     return Image.fromarray(np.rint(scaled).clip(0, 255).astype(np.uint8))
-
-
-def _is_twelve_bit(image: Image.Image) -> bool:
-    tags = getattr(image, "tag_v2", None)
-    key, value = TWELVE_BIT_TIFF
-    return tags is not None and tags.get(key) == value
 
 
 def _on_white(image: Image.Image) -> Image.Image:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
 from PIL import Image
 
 from eigenview.data.decode import REDUCTIONS, LazyImage
-from eigenview.data.modes import Pixels
+from eigenview.data.modes import Pixels, as_picture, with_channels
 from eigenview.errors import SettingError
 
 
@@ -28,10 +27,8 @@ class Resize:
     def __call__(self, image: LazyImage, epoch: int, index: int) -> tuple[Pixels]:
         reduce = max(factor for factor in REDUCTIONS if factor == 1 or min(image.size) >= 2 * factor * self.size)
         pixels = image.pixels(reduce)
-        height, width, channels = pixels.shape
+        height, width = pixels.shape[:2]
         side = min(height, width)
         left, top = (width - side) / 2, (height - side) / 2
-        picture = Image.fromarray(pixels[:, :, 0] if channels == 1 else pixels)
         box = (left, top, left + side, top + side)
-        small = np.asarray(picture.resize((self.size, self.size), Image.Resampling.BILINEAR, box=box))
-        return (small if small.ndim == 3 else small[:, :, None],)
+        return (with_channels(as_picture(pixels).resize((self.size, self.size), Image.Resampling.BILINEAR, box=box)),)

@@ -40,7 +40,10 @@ class RowGroups:
         self._starts = _ends([group.rows for _, _, group in self._groups])
         self._file_starts = _ends([sum(group.rows for group in groups) for groups in stored])
         unpacked = [sum(group.unpacked for group in groups) for groups in stored]
-        self._rooms = [_room(place, total) for place, total in zip(self.places, unpacked, strict=True)]
+        self._rooms = [
+            max(ROOM // 4, room_for_image(size_of(place)) - total)
+            for place, total in zip(self.places, unpacked, strict=True)
+        ]
         self._held: OrderedDict[int, Any] = OrderedDict()
         is_small = sum(unpacked) <= HELD_WHOLE
         self._most_held = len(self._groups) if is_small else ROW_GROUPS_HELD
@@ -187,10 +190,6 @@ def _read_slowly(place: Place, number: int, group: Group) -> Any:
                 raise ValueError(f"it unpacks to more than {most / 1e6:,.0f} MB, the limit for its size")
             batches.append(batch)
         return pyarrow.Table.from_batches(batches) if batches else file.read_row_group(number, columns=columns)
-
-
-def _room(place: Place, unpacked: int) -> int:
-    return max(ROOM // 4, room_for_image(size_of(place)) - unpacked)
 
 
 def as_objects(chunk: Any) -> list[object]:

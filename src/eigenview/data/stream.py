@@ -139,7 +139,9 @@ class StreamLoader(Positioned):
         if self._step == self.steps_per_epoch:
             return
         empty = 0  # batches in a row without one readable image
-        for result in self._results(passed_over):
+        reader = _Reader(replace(self._reading, epoch=self._epoch, passed_over=passed_over))
+        made: Iterator[Batch | Nothing] = results(start_workers(reader, self.workers, persistent=False))
+        for result in made:
             self._drawn += 1
             if self._drawn <= passed_over:
                 continue
@@ -152,10 +154,6 @@ class StreamLoader(Positioned):
                 yield result
                 if self._step == self.steps_per_epoch:
                     return
-
-    def _results(self, passed_over: int) -> Iterator[Batch | Nothing]:
-        reader = _Reader(replace(self._reading, epoch=self._epoch, passed_over=passed_over))
-        return results(start_workers(reader, self.workers, persistent=False))
 
 
 class _Reader(IterableDataset[Batch | Nothing | Crash]):

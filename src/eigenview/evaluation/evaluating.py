@@ -52,16 +52,12 @@ def evaluate(
     chosen = [PROTOCOLS.find(name) for name in protocols]
     on_features = [protocol.on_features for protocol in chosen if protocol.on_features is not None]
     if on_features:
-        for split in _splits(subject, task, layers, how):
+        before, after = (how.features(subject, source, layers) for source in (task.train, task.test))
+        data = task.identity(before.labelled, after.labelled)
+        for layer in layers:
+            split = Split(before[layer], before.labelled, after[layer], after.labelled, layer, data, subject, how)
             for measure in on_features:
                 yield from measure(split)
     for protocol in chosen:
         if protocol.on_source is not None:
             yield from protocol.on_source(subject, task, how)
-
-
-def _splits(subject: Subject, task: Task, layers: Sequence[str], how: Measuring) -> Iterator[Split]:
-    before, after = (how.features(subject, source, layers) for source in (task.train, task.test))
-    data = task.identity(before.labelled, after.labelled)
-    for layer in layers:
-        yield Split(before[layer], before.labelled, after[layer], after.labelled, layer, data, subject, how)

@@ -7,10 +7,9 @@ from dataclasses import asdict
 
 from eigenview.evaluation.checks import check_labels, check_no_class_is_new
 from eigenview.evaluation.probe import ViewRows, train_probe
-from eigenview.evaluation.protocols import PROBES, ProbeProtocol
+from eigenview.evaluation.protocols import PROBES
 from eigenview.evaluation.scores import mean_score
 from eigenview.evaluation.subjects import Measuring, Subject, Task
-from eigenview.files import JSON
 from eigenview.nn import POOLED
 from eigenview.runs import Score
 
@@ -41,13 +40,9 @@ def view_probe_scores(
         result.classifier.predict(after[layer]) == after.labelled,
         name=f"view probe {protocol}",
         metric="accuracy",
-        protocol=_described(given, layer, multipliers),
+        protocol={"layer": layer, **asdict(given), "multipliers": list(multipliers)},
         data=task.identity(rows.labels, after.labelled),
         subject=subject.name,
         encoder=subject.identity,
         seed=how.seed,
     )
-
-
-def _described(protocol: ProbeProtocol, layer: str, multipliers: Sequence[float]) -> dict[str, JSON]:
-    return {"layer": layer, **asdict(protocol), "multipliers": list(multipliers)}

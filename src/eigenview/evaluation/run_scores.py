@@ -50,7 +50,10 @@ def evaluate_run(
                 scores = fold_scores(subject, task, protocols=protocols, layers=own, measuring=how)
             else:
                 scores = evaluate(subject, task, protocols=protocols, layers=own, measuring=how)
-            yield from _kept(run, _noted(scores, subject, [run, supervised], task.test), how)
+            for score in _noted(scores, subject, [run, supervised], task.test):
+                if rank(how.group) == 0:
+                    run.directory.save_score(score)
+                yield score
     if rank(how.group) == 0:
         label_stored_sample(run, tasks)
 
@@ -63,10 +66,3 @@ def _noted(
     is_seen = trained is not None and share_within(test, trained.directory.data.sketch) > CHANCE
     for score in scores:
         yield replace(score, data={**score.data, SEEN: True}) if is_seen else score
-
-
-def _kept(run: TrainedRun, scores: Iterable[Score], how: Measuring) -> Iterator[Score]:
-    for score in scores:
-        if rank(how.group) == 0:
-            run.directory.save_score(score)
-        yield score

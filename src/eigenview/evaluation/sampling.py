@@ -13,6 +13,7 @@ from torch import Tensor
 
 from eigenview.batches.sketch import image_keys
 from eigenview.data import LazyImage, Source, subset
+from eigenview.data.modes import as_picture
 from eigenview.data.source import NO_LABEL
 from eigenview.diagnostics import cluster_count
 from eigenview.errors import DataError
@@ -149,6 +150,6 @@ def packed(pictures: Sequence[Image.Image], side: int, columns: int) -> Image.Im
 
 def _fitted(pixels: NDArray[np.uint8], side: int) -> Image.Image:
     """A square array as an RGB picture; pixels stay visible when it is enlarged."""
-    picture = Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")
+    picture = as_picture(pixels).convert("RGB")
     smaller = picture.width > side
     return picture.resize((side, side), Image.Resampling.LANCZOS if smaller else Image.Resampling.NEAREST)
