@@ -43,6 +43,17 @@ def test_what_was_exported_comes_back_frozen(exported):
     assert copy.deepcopy(loaded.encoder) is loaded.encoder
 
 
+def test_a_transformer_keeps_the_number_of_images_free(tmp_path):
+    torch.manual_seed(0)
+    encoder = build_encoder("vit-tiny", width=0.34, image_size=16).eval()
+    encoder.blocks = encoder.blocks[:1]
+    loaded = load_encoder(f"onnx:{export(encoder, 'onnx', tmp_path / 'vit.onnx', view=CentreView(16, 16)).path}")
+    for count in (1, 3):
+        images = torch.randn(count, 3, 16, 16)
+        with torch.no_grad():
+            torch.testing.assert_close(loaded.encoder(images), encoder(images), rtol=1e-4, atol=1e-4)
+
+
 def of_nodes(
     file: Path, nodes: list[object], inputs: dict[str, list[object]], outputs: dict[str, list[object]]
 ) -> Path:
@@ -95,3 +106,5 @@ def test_what_is_no_encoder_is_refused_in_a_line(exported, tmp_path):
         build_encoder(f"onnx:{file}")
     with pytest.raises(SettingError, match="holds its weights itself"):
         load_encoder(f"onnx:{file}", weights="other.pth")
+    with pytest.raises(SettingError, match="takes channels and image_size only"):
+        load_encoder(f"onnx:{file}", width=2)

@@ -52,8 +52,8 @@ def build_encoder(
     is_of_resnets = stem != "auto" or zero_init_residual
     is_own, library = is_own_encoder(name), library_of(name)
     if is_own or library:
-        if width != 1 or normalization != "batch" or is_of_resnets or freezes_patches:
-            raise SettingError(f"{name} takes channels and image_size only; leave the other encoder options out")
+        resnets = {"stem": stem, "zero_init_residual": zero_init_residual}
+        refuse_options(name, width=width, normalization=normalization, freezes_patches=freezes_patches, **resnets)
         if is_own:
             return own_encoder(name, **sizes)
         more = {"config": config} if library == "hf" else {}
@@ -73,6 +73,12 @@ def build_encoder(
         return ResNet(kind, stem=chosen, zero_init_residual=zero_init_residual, **common)
     sized = {"image_size": image_size} if kind is SmallAlexNet and image_size is not None else {}
     return kind(**common, **sized)
+
+
+def refuse_options(name: str, **options: object) -> None:
+    """Refuse options of our own encoders for one that is not ours."""
+    if any(given != PLAIN[option] for option, given in options.items()):
+        raise SettingError(f"{name} takes channels and image_size only; leave the other encoder options out")
 
 
 def library_of(name: str) -> str:
@@ -109,6 +115,13 @@ ENCODERS: Table[Architecture | Transformer | Callable[..., Encoder]] = Table(
     },
     more=", timm:NAME, torchvision:NAME, hf:NAME_OR_FOLDER, open_clip:NAME/TAG, or module:attribute of your own",
 )
+PLAIN: dict[str, object] = {
+    "width": 1.0,
+    "stem": "auto",
+    "normalization": "batch",
+    "freezes_patches": False,
+    "zero_init_residual": False,
+}
 LIBRARIES: dict[str, Callable[..., LoadedEncoder]] = {
     "timm": timm_model,
     "torchvision": torchvision_model,

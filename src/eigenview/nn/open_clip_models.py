@@ -31,6 +31,8 @@ def open_clip_model(name: str, *, channels: int, image_size: int | None, pretrai
     size = {} if image_size is None else {"force_image_size": image_size}
     with loading(called, hub=hugging_face_hub() if pretrained and not is_file else None):
         model: Any = open_clip.create_model(model_name, pretrained=tag if pretrained else None, **size)
+    if hasattr(model.visual, "output_tokens"):
+        model.visual.output_tokens = False  # CoCa's would come along
     given = _input(model.visual.preprocess_cfg, called)
     facts = EncoderFacts(called, f"open_clip {open_clip.__version__}", Path(tag).name if pretrained else RANDOM)
     return LoadedEncoder(wrap(model.visual, channels=3, image_size=given.size), given, facts)

@@ -10,7 +10,7 @@ from typing import Any
 
 from eigenview.errors import DataError, SettingError
 from eigenview.files import file_digest
-from eigenview.nn.build import LIBRARIES, build_encoder, library_of
+from eigenview.nn.build import LIBRARIES, build_encoder, library_of, refuse_options
 from eigenview.nn.efficientnet import published_names
 from eigenview.nn.encoder import Encoder
 from eigenview.nn.inputs import RANDOM, EncoderFacts, InputSpec, LoadedEncoder
@@ -46,6 +46,7 @@ def load_encoder(
     if library:
         if library == "onnx" and weights is not None:
             raise SettingError(f"{name} holds its weights itself; leave {weights} out")
+        refuse_options(name, **options)
         load = LIBRARIES[library]
         loaded = load(
             name.partition(":")[2], channels=channels, image_size=image_size, pretrained=fetches or library == "onnx"

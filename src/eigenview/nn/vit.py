@@ -161,13 +161,13 @@ class VisionTransformer(Encoder):
         if name == MEAN:
             return patches.mean(dim=1)
         height, width = (-(-side // self.patch) for side in images.shape[2:])
-        return patches.transpose(1, 2).reshape(len(rows), -1, height, width)
+        return patches.transpose(1, 2).reshape(rows.shape[0], -1, height, width)
 
     def _tokens(self, images: Tensor) -> Tensor:
         height, width = (-side % self.patch for side in images.shape[2:])
         maps = self.patch_embed(pad(images, (0, width, 0, height)) if height or width else images)
         patches = maps.flatten(2).transpose(1, 2)
-        tokens = torch.cat([self.cls_token.expand(len(images), -1, -1), patches], dim=1)
+        tokens = torch.cat([self.cls_token.expand(images.shape[0], -1, -1), patches], dim=1)
         is_own = maps.shape[2:] == (self.grid, self.grid)
         return tokens + (self.pos_embed if is_own else stretch_positions(self.pos_embed, *maps.shape[2:]))
 
