@@ -12,8 +12,7 @@ from eigenview.data.folder import FolderSource
 from eigenview.data.joining import JoinedSource, joined
 from eigenview.data.listing import ListSource
 from eigenview.data.loader import Loader, LoaderState
-from eigenview.data.memory import DecodedSource, decoded, kept_if_small
-from eigenview.data.opened import open_images
+from eigenview.data.memory import DecodedSource, decoded, kept_if_small, open_images
 from eigenview.data.published import download, fetch
 from eigenview.data.resize import Resize
 from eigenview.data.shapes import ShapesSource

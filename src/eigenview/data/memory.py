@@ -1,10 +1,14 @@
-"""Small images decoded once and kept: a table of CIFAR's size is worth it, every epoch after the first is free."""
+"""The way every verb opens its images: once, and small ones are decoded once and kept.
+
+A table of CIFAR's size is worth it: every epoch after the first is free.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +20,13 @@ from eigenview.data.decode import PixelImage, UnreadableImage
 from eigenview.data.failures import Failure, known_failures
 from eigenview.data.loader import Loader
 from eigenview.data.resize import Resize
-from eigenview.data.source import BatchSource, Depth, Source, SourceInfo, Subset
-from eigenview.errors import DataError
+from eigenview.data.source import BatchSource, Depth, Source, SourceInfo, StreamSource, Subset
+from eigenview.data.spec import AnySource, open_source
+from eigenview.errors import DataError, SettingError
+from eigenview.names import printable
 from eigenview.progress import progress_bar
+
+Spec = str | Path | AnySource
 
 ROWS = 256  # decoded at a time
 SMALL_SIDE = 96  # pixels up to which images are kept decoded
@@ -109,6 +117,42 @@ def decoded(
         raise DataError(f"none of the images can be read, the first one {first}")
     indices = np.concatenate(kept)
     return DecodedSource(source, indices, images[:filled], is_resized=size is not None, unreadable=failures)
+
+
+@overload
+def open_images(
+    spec: Spec,
+    *,
+    needs_index: Literal[True],
+    workers: int | str = "auto",
+    log: Path | None = None,
+    network: bool = True,
+) -> Source: ...
+
+
+@overload
+def open_images(
+    spec: Spec, *, needs_index: bool = False, workers: int | str = "auto", log: Path | None = None, network: bool = True
+) -> AnySource: ...
+
+
+def open_images(
+    spec: Spec, *, needs_index: bool = False, workers: int | str = "auto", log: Path | None = None, network: bool = True
+) -> AnySource:
+    """The source that ``spec`` describes, or is, ready to be read again and again.
+
+    Small images of one size are kept decoded (:func:`kept_if_small`). ``needs_index`` refuses
+    streams, which can only be read in order; ``network=False`` addresses (:func:`open_source`).
+    """
+    source = open_source(spec, network=network) if isinstance(spec, (str, Path)) else spec
+    place = printable(spec) if isinstance(spec, (str, Path)) else source.describe().place
+    if not isinstance(source, Source):
+        if needs_index and isinstance(source, StreamSource):
+            raise SettingError(f"{place} is a stream and can only be read in order; this needs an indexed source")
+        return source
+    if len(source) == 0:
+        raise DataError(f"no images in {place}")
+    return kept_if_small(source, workers=workers, log=log)
 
 
 def kept_if_small(source: Source, *, workers: int | str = "auto", log: str | Path | None = None) -> Source:
