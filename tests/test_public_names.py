@@ -9,6 +9,8 @@ import sys
 from types import ModuleType
 
 import eigenview
+from eigenview.graph import kernels
+from eigenview.graph.kernels import Kernel
 
 PUBLIC = """
 AlignUniformLoss CLIPLoss CauchyKernel ClusterAssignment CosineKernel Coupling EigenviewError Embeddings
@@ -54,3 +56,10 @@ def test_no_exported_name_hides_a_module_of_its_own_package():
         bound = {name for name in modules & set(vars(package)) if not isinstance(getattr(package, name), ModuleType)}
         hidden += [f"{package.__name__}.{name}" for name in sorted(modules & exported | bound)]
     assert hidden == []
+
+
+def test_kernels_are_called_kernels():
+    kinds = [kind for kind in vars(kernels).values() if isinstance(kind, type) and issubclass(kind, Kernel)]
+    named = [kind.__name__ for kind in kinds if not kind.__name__.startswith("_")]
+    assert len(named) > 10
+    assert [name for name in named if not name.endswith("Kernel")] == []

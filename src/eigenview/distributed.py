@@ -144,7 +144,7 @@ def _gather(rows: Tensor, group: dist.ProcessGroup, counts: list[int]) -> Tensor
         mine = torch.cat([mine, mine.new_zeros(longest - mine.shape[0], *mine.shape[1:])])
     everyone = [torch.empty_like(mine) for _ in counts]
     dist.all_gather(everyone, mine, group=group)
-    return torch.cat([part[:count] for part, count in zip(everyone, counts, strict=True)])
+    return torch.cat([other[:count] for other, count in zip(everyone, counts, strict=True)])
 
 
 class _GatherRows(torch.autograd.Function):

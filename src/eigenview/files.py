@@ -183,14 +183,7 @@ def save_torch(file: Path, content: object) -> None:
 
 def read_json(path: Path) -> JSON:
     """What a JSON file holds; whatever is wrong with it is one line that names the file."""
-    try:
-        with path.open("rb") as file:
-            data = file.read(LARGEST_JSON + 1)
-    except OSError as error:
-        raise DataError(f"cannot read {printable(path)}: {error.strerror or error}") from None
-    if len(data) > LARGEST_JSON:
-        raise DataError(f"{printable(path)} is too large to be one of ours: over {LARGEST_JSON >> 20} MB")
-    return _parsed(data, path)
+    return _parsed(_text(path), path)
 
 
 def read_object(path: Path) -> dict[str, JSON]:
@@ -199,6 +192,22 @@ def read_object(path: Path) -> dict[str, JSON]:
     if not isinstance(content, dict):
         raise DataError(f"{printable(path)} must hold a JSON object; it holds {type(content).__name__}")
     return content
+
+
+def read_as(kind: type[Kind], path: Path) -> Kind:
+    """The dataclass or model ``kind`` that a JSON file holds, as :func:`from_json` takes it."""
+    return from_json(kind, _text(path), path)
+
+
+def _text(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_JSON + 1)
+    except OSError as error:
+        raise DataError(f"cannot read {printable(path)}: {error.strerror or error}") from None
+    if len(data) > LARGEST_JSON:
+        raise DataError(f"{printable(path)} is too large to be one of ours: over {LARGEST_JSON >> 20} MB")
+    return data
 
 
 def to_json(value: object) -> str:
@@ -219,9 +228,7 @@ def from_json(kind: type[Kind], text: str | bytes, place: str | Path) -> Kind:
         return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)  # lists and whole numbers still fit
     except ValidationError as error:
         mistake = first_mistake(error)
-        raise DataError(
-            f"{printable(place)} does not hold a {kind.__name__}: {mistake}; it was edited or damaged"
-        ) from None
+        raise DataError(f"{printable(place)} is no {kind.__name__}: {mistake}; it was edited or damaged") from None
 
 
 def first_mistake(error: ValidationError) -> str:

@@ -55,7 +55,7 @@ def test_a_score_changed_by_hand_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{}", r"is not a score: \w+: Field required; delete it"),
+        (b"{}", r"is no Score: \w+: Field required; it was edited or damaged; delete it"),
         (b"[]", "must hold a JSON object; it holds list"),
         (b'{"name": "knn"', "is not JSON"),
         (b"\xff\xfe", "is not UTF-8 text"),
@@ -74,7 +74,7 @@ def test_a_field_of_the_wrong_type_is_named(tmp_path, name, value):
     folder = ScoreFolder(tmp_path)
     file = folder.save(SCORE)
     file.write_text(json.dumps({**json.loads(file.read_text()), name: value}))
-    with pytest.raises(DataError, match=f"is not a score: {name}"):
+    with pytest.raises(DataError, match=f"is no Score: {name}"):
         folder.load()
 
 

@@ -122,5 +122,5 @@ def test_folders_are_called_after_images_and_encoder():
 
 def test_an_encoder_json_that_is_none_is_told_in_one_line(tmp_path):
     (tmp_path / "encoder.json").write_text('{"settings": 3}', encoding="utf-8")
-    with pytest.raises(DataError, match=r"encoder\.json: settings"):
+    with pytest.raises(DataError, match=r"encoder\.json is no EncoderRecord: settings"):
         _ = RunDirectory.existing(tmp_path).encoder

@@ -38,7 +38,7 @@ def test_a_short_run_keeps_its_epochs_and_says_how_long_they_take(speed, tmp_pat
 def test_a_long_run_becomes_ten_minutes(speed, tmp_path):
     config, choice = last_choice(out=tmp_path / "run")
     assert (config.epochs, config.steps, config.minutes) == (None, None, 10)
-    assert choice.setting == "minutes"
+    assert choice.name == "minutes"
     assert choice.reason == "250 epochs would take about 50 minutes here; --epochs, --steps or --minutes say otherwise"
     _, choice = last_choice(out=tmp_path / "run", accumulate=4, batch_size=32)  # 400 epochs of three batches
     assert "400 epochs would take about 20 minutes here" in choice.reason
@@ -67,7 +67,7 @@ def test_a_module_of_ones_own_is_measured_and_left_as_it_is(tmp_path):
     module = nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.AdaptiveAvgPool2d(1), nn.Flatten())
     before = {name: value.clone() for name, value in module.state_dict().items()}
     prepared = prepare({"source": SOURCE, "out": tmp_path / "run", "workers": 0}, encoder=module)
-    assert "encoder.name" not in [choice.setting for choice in prepared.choices]
+    assert "encoder.name" not in [choice.name for choice in prepared.choices]
     assert re.search(r"about \d+ (seconds|minutes)", prepared.choices[-1].reason)
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
     assert all(parameter.grad is None for parameter in module.parameters())

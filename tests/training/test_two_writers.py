@@ -28,7 +28,7 @@ def train_for_long(given: dict) -> None:
 
 @contextmanager
 def being_trained(given):
-    """A run of another process that goes on and on; ended politely at the end."""
+    """A run of another process that goes on and on, until SIGTERM at the end."""
     process = forking().Process(target=train_for_long, args=(given,))
     process.start()
     run = RunDirectory(given["out"])

@@ -24,18 +24,15 @@ def image_keys(source: Source) -> Iterator[str]:
         for start in range(0, len(source), HASHED_AT_ONCE):
             images = source.batch(np.arange(start, min(start + HASHED_AT_ONCE, len(source)), dtype=np.int64))
             shape = f"{tuple(images.shape[1:])}\n".encode()
-            yield from (_key(shape, image.tobytes()) for image in images.numpy())
+            yield from (_key(image.tobytes(), shape) for image in images.numpy())
         return
     for index in range(len(source)):
         path = source.path(index)
         yield "" if path is None else _key(os.fsencode(path))
 
 
-def _key(*parts: bytes) -> str:
-    digest = hashlib.blake2b(digest_size=DIGITS // 2)
-    for part in parts:
-        digest.update(part)
-    return digest.hexdigest()
+def _key(content: bytes, shape: bytes = b"") -> str:
+    return hashlib.blake2b(shape + content, digest_size=DIGITS // 2).hexdigest()
 
 
 def sketch(source: Source) -> str:

@@ -110,9 +110,9 @@ def _check_precision(precision: str, device: str, output: Output) -> None:
 def _say_choices(choices: Sequence[Choice], output: Output) -> None:
     if choices:
         output.say("chosen for these images and this machine (any of it can be given as an option):")
-        width = max(len(choice.setting) for choice in choices)
+        width = max(len(choice.name) for choice in choices)
         for choice in choices:
-            output.say(f"  {choice.setting:<{width}}  {choice.value}  ({choice.reason})")
+            output.say(f"  {choice.name:<{width}}  {choice.value}  ({choice.reason})")
 
 
 def next_steps(config: TrainConfig, output: Output) -> None:

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
-from pydantic import TypeAdapter, ValidationError
 from torch import Tensor, nn
 
 from eigenview.distributed import Group
-from eigenview.errors import DataError, SettingError
+from eigenview.errors import SettingError
 from eigenview.graph.kernel_text import read_kernel
 from eigenview.losses.module import Objective
 from eigenview.nn import MLP, Encoder, Identity, Prototypes, build_head
@@ -83,13 +82,6 @@ class MethodParts:
         sets = 1 if isinstance(counts, int) else len(counts)
         head = HeadPart(settings.head, settings.head_hidden, settings.head_output)
         return cls(head, tuple(f"prototypes.heads.{place}.weight" for place in range(sets)))
-
-    @classmethod
-    def from_json(cls, content: object, *, place: str) -> MethodParts:
-        try:
-            return TypeAdapter(cls).validate_python(content)
-        except ValidationError as error:
-            raise DataError(f"{place} does not describe a method: {error.errors()[0]['msg']}") from None
 
 
 AnyObjective = TypeVar("AnyObjective", bound=Objective)

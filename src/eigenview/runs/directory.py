@@ -9,16 +9,13 @@ Each is written whole or not at all. A directory that came from elsewhere is dat
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
-
-from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from eigenview.diagnostics import Diagnosis, RunProgress
 from eigenview.errors import DataError, SettingError
-from eigenview.files import first_mistake, inside, read_json, read_object, write_json, write_text
+from eigenview.files import inside, read_as, write_json, write_text
 from eigenview.methods import MethodParts
 from eigenview.names import printable
 from eigenview.nn.settings import EncoderSettings
@@ -44,8 +41,6 @@ FREE = {  # settings that may differ when a run goes on
     *("epochs", "steps", "minutes", "out", "workers", "log_every", "checkpoint_every", "keep_every", "knn_every"),
     *("best_by", "tensorboard", "device"),
 }
-
-Facts = TypeVar("Facts", bound=BaseModel)
 
 
 def is_run(path: str | Path) -> bool:
@@ -81,7 +76,7 @@ class RunDirectory:
     @cached_property
     def encoder(self) -> EncoderRecord | None:
         """None of a run before that was written."""
-        return self._facts(EncoderRecord, ENCODER_FILE) if (self.folder / ENCODER_FILE).is_file() else None
+        return read_as(EncoderRecord, self._file(ENCODER_FILE)) if (self.folder / ENCODER_FILE).is_file() else None
 
     @property
     def encoder_settings(self) -> EncoderSettings:
@@ -116,7 +111,7 @@ class RunDirectory:
 
     @cached_property
     def data(self) -> DataFacts:
-        facts = self._facts(DataFacts, DATA)
+        facts = read_as(DataFacts, self._file(DATA))
         try:
             _ = facts.view
         except SettingError as error:
@@ -127,7 +122,7 @@ class RunDirectory:
     def environment(self) -> EnvironmentFacts:
         """Empty where the run did not say."""
         is_there = (self.folder / ENVIRONMENT).is_file()
-        return self._facts(EnvironmentFacts, ENVIRONMENT) if is_there else EnvironmentFacts()
+        return read_as(EnvironmentFacts, self._file(ENVIRONMENT)) if is_there else EnvironmentFacts()
 
     @cached_property
     def method_parts(self) -> MethodParts:
@@ -136,14 +131,7 @@ class RunDirectory:
             return MethodParts()
         if not (self.folder / METHOD).is_file():
             return MethodParts.of_settings(self.config.method_settings)
-        return MethodParts.from_json(read_json(self._file(METHOD)), place=printable(self.folder / METHOD))
-
-    def _facts(self, kind: type[Facts], name: str) -> Facts:
-        content = read_object(self._file(name))
-        try:
-            return kind(**content)
-        except ValidationError as error:
-            raise DataError(f"{printable(self.folder / name)}: {first_mistake(error)}; is it a run's?") from None
+        return read_as(MethodParts, self._file(METHOD))
 
     def _file(self, name: str) -> Path:
         return inside(self.folder, name)
@@ -175,9 +163,7 @@ class RunDirectory:
             return None
         place = self._file(DIAGNOSIS)
         try:
-            return Diagnosis.from_json(place.read_bytes(), place)
-        except OSError as error:
-            raise DataError(f"cannot read {printable(place)}: {error.strerror or error}") from None
+            return read_as(Diagnosis, place)
         except DataError as error:
             raise DataError(f"{error}; diagnose the run again") from None
 
@@ -232,7 +218,7 @@ class RunDirectory:
         save_config(self.folder / CONFIG, config)
         write_json(self.folder / DATA, data.model_dump(mode="json"), indent=2)
         write_json(self.folder / ENVIRONMENT, environment.model_dump(mode="json"), indent=2)
-        write_json(self.folder / METHOD, TypeAdapter(MethodParts).dump_python(method, mode="json"), indent=2)
+        write_json(self.folder / METHOD, asdict(method), indent=2)
         self._forget()
 
     def prepare_untrained(self, encoder: EncoderRecord, data: DataFacts | None, environment: EnvironmentFacts) -> None:

@@ -6,11 +6,11 @@ import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict
 
 from eigenview.batches.identity import settings_identity
 from eigenview.errors import DataError
-from eigenview.files import JSON, first_mistake, inside, read_object, write_json
+from eigenview.files import JSON, inside, read_as, read_object, write_json
 from eigenview.names import printable
 
 FORMAT = 1  # of a score's file
@@ -88,10 +88,9 @@ class ScoreFolder:
 def _read(file: Path) -> Score:
     content = read_object(file)
     try:
-        score = TypeAdapter(Score).validate_python(content)
-    except ValidationError as error:
-        mistake = first_mistake(error)
-        raise DataError(f"{printable(file)} is not a score: {mistake}; delete it and evaluate again") from None
+        score = read_as(Score, file)
+    except DataError as error:
+        raise DataError(f"{error}; delete it and evaluate again") from None
     if (score.protocol_hash, score.data_hash) != (content.get("protocol_hash"), content.get("data_hash")):
         raise DataError(f"{printable(file)} was changed by hand: its hashes do not fit; delete it and evaluate again")
     return score

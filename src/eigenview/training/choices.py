@@ -20,14 +20,14 @@ CPU_PIXELS = 64  # size of the views of photos on a CPU, where 224 would take da
 
 @dataclass(frozen=True)
 class Choice:
-    """One setting that was chosen, by its dotted name, and why."""
+    """A setting that was chosen, by its dotted name, and why."""
 
-    setting: str
+    name: str
     value: Any
     reason: str
 
     def __str__(self) -> str:
-        return f"{self.setting} = {self.value}: {self.reason}"
+        return f"{self.name} = {self.value}: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ def _length(count: int | None, batch: int, steps: int, is_stream: bool) -> Choic
 
 def _put(settings: dict[str, Any], choice: Choice) -> bool:
     """Put the choice in its place unless the user said something there; True if it was put."""
-    *outer, name = choice.setting.split(".")
+    *outer, name = choice.name.split(".")
     place = settings
-    for part in outer:
-        place = place.setdefault(part, {})
+    for step in outer:
+        place = place.setdefault(step, {})
     if place.get(name) is not None:
         return False
     place[name] = choice.value

@@ -117,9 +117,9 @@ def build_updates(config: TrainConfig, method: Method, batches: int) -> Updates:
     batch = config.batch_size * config.accumulate
     rate = scaled_learning_rate(chosen.learning_rate, batch=batch, rule=chosen.scaling)
     apart = {
-        part: Apart(scaled_learning_rate(own, batch=batch, rule=chosen.scaling))
-        for part, own in chosen.learning_rates.items()
-    } | {part: Apart(rate, is_scheduled=False) for part in method.constant_rate_parts()}
+        module: Apart(scaled_learning_rate(own, batch=batch, rule=chosen.scaling))
+        for module, own in chosen.learning_rates.items()
+    } | {module: Apart(rate, is_scheduled=False) for module in method.constant_rate_parts()}
     groups = parameter_groups(
         method, learning_rate=rate, weight_decay=chosen.weight_decay, exclude=chosen.exclude, apart=apart
     )

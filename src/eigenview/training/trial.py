@@ -30,7 +30,7 @@ def bounded(chosen: Chosen, source: AnySource, *, encoder: nn.Module | None = No
 
     Several processes would each measure something else: they are given the minutes.
     """
-    length = next((choice for choice in chosen.choices if choice.setting in ("epochs", "steps")), None)
+    length = next((choice for choice in chosen.choices if choice.name in ("epochs", "steps")), None)
     if length is None or chosen.config.optimizer.schedule == "step":  # which needs epochs
         return chosen
     reason = "several processes: a first result"
@@ -38,7 +38,7 @@ def bounded(chosen: Chosen, source: AnySource, *, encoder: nn.Module | None = No
         seconds = _batches(chosen.config, source) * seconds_a_batch(chosen.config, source, encoder=encoder)
         if seconds <= 60 * LONGEST:
             return _with(chosen, length, replace(length, reason=f"{length.reason}, {about(seconds)} here"))
-        reason = f"{length.value:,} {length.setting} would take {about(seconds)} here"
+        reason = f"{length.value:,} {length.name} would take {about(seconds)} here"
     bound = Choice("minutes", float(LONGEST), f"{reason}; --epochs, --steps or --minutes say otherwise")
     return _with(chosen, length, bound)
 
@@ -51,7 +51,7 @@ def _batches(config: TrainConfig, source: AnySource) -> int:
 
 
 def _with(chosen: Chosen, before: Choice, after: Choice) -> Chosen:
-    config = chosen.config.model_copy(update={before.setting: None, after.setting: after.value})
+    config = chosen.config.model_copy(update={before.name: None, after.name: after.value})
     return Chosen(config, tuple(after if choice is before else choice for choice in chosen.choices))
 
 
