@@ -130,7 +130,7 @@ def test_a_kernel_implies_its_method():
     assert given["method_settings"] == {"kernel": "laplacian"}
     assert given["encoder"] == {"width": 0.5}
     assert settings_among({"method": "moco"}, kernel="Laplacian(0.2)")["method"] == "moco"
-    with pytest.raises(SettingError, match="use --method kernel-infonce or moco"):
+    with pytest.raises(SettingError, match="use --method kernel-infonce or random-walk or moco"):
         settings_among({"method": "swav"}, kernel="laplacian")
 
 
