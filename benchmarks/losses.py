@@ -89,7 +89,7 @@ def peers() -> dict[str, Loss]:
 
 def ours() -> dict[str, Loss]:
     def with_kernel(kernel: Kernel) -> Loss:
-        return lambda a, b: eigenview.kernel_info_nce(a, b, kernel=kernel)
+        return lambda a, b: eigenview.kernel_info_nce_loss(a, b, kernel=kernel)
 
     found: dict[str, Loss] = {"Eigenview InfoNCE": lambda a, b: eigenview.info_nce(a, b, temperature=TEMPERATURE)}
     found |= {f"kernel {name}": with_kernel(kernel) for name, kernel in ELEMENTARY.items()}

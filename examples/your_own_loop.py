@@ -12,7 +12,7 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from torch import nn
 
-from eigenview import GaussianKernel, LaplacianKernel, alignment, kernel_info_nce, uniformity
+from eigenview import GaussianKernel, LaplacianKernel, alignment, kernel_info_nce_loss, uniformity
 
 
 def random_view(images: torch.Tensor) -> torch.Tensor:
@@ -40,7 +40,7 @@ schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=epoc
 for epoch in range(1, epochs + 1):
     for batch in torch.randperm(len(train)).split(batch_size)[: len(train) // batch_size]:
         a, b = (head(encoder(random_view(train[batch]))) for _ in range(2))
-        loss = kernel_info_nce(a, b, kernel=kernel)
+        loss = kernel_info_nce_loss(a, b, kernel=kernel)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

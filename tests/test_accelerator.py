@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from eigenview import GaussianKernel, LaplacianKernel, info_nce, kernel_info_nce, sinkhorn
+from eigenview import GaussianKernel, LaplacianKernel, info_nce, kernel_info_nce_loss, sinkhorn
 from eigenview.runs import read_config
 from eigenview.training import train
 from tests.training.runs import settings
@@ -17,7 +17,7 @@ pytestmark = [
 
 
 @pytest.mark.parametrize(
-    "loss", [info_nce, lambda a, b: kernel_info_nce(a, b, kernel=GaussianKernel(0.2) + LaplacianKernel(0.5))]
+    "loss", [info_nce, lambda a, b: kernel_info_nce_loss(a, b, kernel=GaussianKernel(0.2) + LaplacianKernel(0.5))]
 )
 def test_a_loss_on_the_device_equals_the_one_on_the_cpu(loss):
     torch.manual_seed(0)

@@ -9,16 +9,18 @@ import sys
 from types import ModuleType
 
 import eigenview
+from eigenview import losses
 from eigenview.graph import kernels
 from eigenview.graph.kernels import Kernel
+from eigenview.methods import METHODS
 
 PUBLIC = """
 AlignUniformLoss CLIPLoss CauchyKernel ClusterAssignment CosineKernel Coupling EigenviewError Embeddings
-ExponentialKernel GaussianKernel InfoNCE InnerProductKernel Kernel KernelInfoNCE LaplacianEigenmapsLoss LaplacianKernel
-MaximumEntropy MomentumAlignUniform MomentumContrast RandomWalkLaplacian Run SigLIPLoss SimSiamLoss SpectralContrastive
-StudentTKernel SupervisedContrastive SwappedAssignment TrainConfig __version__ align_uniform_loss alignment clip_loss
-cluster_assignment concatenated concatenation_sum_of_authors concatenation_sum_of_paper create_encoder diagnose
-entropy_dual info_nce kernel_info_nce laplacian_eigenmaps_loss learnable list_encoders list_methods list_views look
+ExponentialKernel GaussianKernel InfoNCE InnerProductKernel Kernel KernelInfoNCELoss LaplacianEigenmapsLoss
+LaplacianKernel MaximumEntropy MomentumAlignUniform MomentumContrast RandomWalkLaplacian Run SigLIPLoss SimSiamLoss
+SpectralContrastive StudentTKernel SupervisedContrastive SwappedAssignment TrainConfig __version__ align_uniform_loss alignment
+clip_loss cluster_assignment concatenated concatenation_sum_of_authors concatenation_sum_of_paper create_encoder diagnose
+entropy_dual info_nce kernel_info_nce_loss laplacian_eigenmaps_loss learnable list_encoders list_methods list_views look
 maximum_entropy momentum_align_uniform momentum_contrast open_embeddings open_encoder open_run random_walk_laplacian
 read_config siglip_loss simple_sum_of_authors simple_sum_of_paper simsiam_loss sinkhorn spectral_contrastive
 spherical_kmeans supervised_contrastive swapped_assignment train uniformity uniformity_floor
@@ -56,6 +58,11 @@ def test_no_exported_name_hides_a_module_of_its_own_package():
         bound = {name for name in modules & set(vars(package)) if not isinstance(getattr(package, name), ModuleType)}
         hidden += [f"{package.__name__}.{name}" for name in sorted(modules & exported | bound)]
     assert hidden == []
+
+
+def test_no_loss_is_called_like_a_method():
+    methods = {name.replace("-", "") for name in METHODS}
+    assert [name for name in losses.__all__ if name.lower().replace("_", "") in methods] == []
 
 
 def test_kernels_are_called_kernels():

@@ -59,7 +59,7 @@ def compute(name: str, a, b, c, scores, codes, where: slice, group, temperature)
     }
     kind, _, choice = name.partition(":")
     if kind == "kernel":
-        return losses.kernel_info_nce(a, b, c, kernel=kernels[choice], **options)
+        return losses.kernel_info_nce_loss(a, b, c, kernel=kernels[choice], **options)
     if kind == "prior":
         target = crops(len(a), 2, offset=where.start, as_indicators=True)
         return Coupling(LaplacianKernel(temperature), prior=choice)(torch.cat([a, b]), target=target, **options)
@@ -76,7 +76,7 @@ def compute(name: str, a, b, c, scores, codes, where: slice, group, temperature)
         "negatives of its own": lambda: losses.info_nce(
             a, b, negatives=torch.stack([b, c], 1), temperature=temperature, **options
         ),
-        "loss-sum": lambda: losses.kernel_info_nce(a, b, kernel=kernels["sum"], form="loss-sum", **options),
+        "loss-sum": lambda: losses.kernel_info_nce_loss(a, b, kernel=kernels["sum"], form="loss-sum", **options),
         "alignment": lambda: losses.alignment(a, b, alpha=1.5, **options),
         "uniformity": lambda: losses.uniformity(a, **options),
         "align_uniform": lambda: losses.align_uniform_loss(a, b, contrastive_weight=0.3, **options),

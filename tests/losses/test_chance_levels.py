@@ -48,15 +48,15 @@ def test_info_nce_with_given_negatives():
     ids=repr,
 )
 def test_kernel_info_nce(kernel):
-    module = losses.KernelInfoNCE(kernel)
+    module = losses.KernelInfoNCELoss(kernel)
     assert_chance(module(CONSTANT, CONSTANT), module.chance_level(N))
 
 
 def test_loss_sums():
-    module = losses.KernelInfoNCE(losses.simple_sum_of_authors(weight=0.3), form="loss-sum")
+    module = losses.KernelInfoNCELoss(losses.simple_sum_of_authors(weight=0.3), form="loss-sum")
     assert_chance(module(CONSTANT, CONSTANT), module.chance_level(N))
     assert module.chance_level(N) == pytest.approx(math.log(2 * N - 1))
-    unweighted = losses.KernelInfoNCE(GaussianKernel(0.1) + LaplacianKernel(0.1), form="loss-sum")
+    unweighted = losses.KernelInfoNCELoss(GaussianKernel(0.1) + LaplacianKernel(0.1), form="loss-sum")
     assert_chance(unweighted(CONSTANT, CONSTANT), 2 * math.log(2 * N - 1))
     assert unweighted.chance_level(N) == 2 * math.log(2 * N - 1)
 

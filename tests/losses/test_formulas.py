@@ -75,13 +75,13 @@ def test_the_sum_forms_of_paper_and_authors_differ_and_are_both_right():
     x, y = oracle.unit(X), oracle.unit(Y)
     paper = losses.simple_sum_of_paper(laplacian_temperature=0.2, gaussian_temperature=0.3)
     both = nt_xent([x, y], lambda a, b: (power(2, 0.3)(a, b).exp() + power(1, 0.2)(a, b).exp()).log())
-    assert_equal(losses.kernel_info_nce(X, Y, kernel=paper), both, X, Y)
+    assert_equal(losses.kernel_info_nce_loss(X, Y, kernel=paper), both, X, Y)
     authors = losses.simple_sum_of_authors(gamma=0.5, weight=0.2, temperature=0.1, gaussian_temperature=0.3)
     apart = 0.2 * nt_xent([x, y], power(0.5, 0.1)) + 0.8 * nt_xent([x, y], power(2, 0.3))
-    assert_equal(losses.kernel_info_nce(X, Y, kernel=authors, form="loss-sum"), apart, X, Y)
+    assert_equal(losses.kernel_info_nce_loss(X, Y, kernel=authors, form="loss-sum"), apart, X, Y)
     one_temperature = losses.simple_sum_of_authors(weight=0.4, temperature=0.25)
     apart = 0.4 * nt_xent([x, y], power(1, 0.25)) + 0.6 * nt_xent([x, y], power(2, 0.25))
-    assert_equal(losses.kernel_info_nce(X, Y, kernel=one_temperature, form="loss-sum"), apart, X, Y)
+    assert_equal(losses.kernel_info_nce_loss(X, Y, kernel=one_temperature, form="loss-sum"), apart, X, Y)
 
 
 def test_the_concatenation_sum_normalises_once_and_splits_in_halves():
@@ -89,10 +89,10 @@ def test_the_concatenation_sum_normalises_once_and_splits_in_halves():
     first, second = ([view[:, :3] for view in (x, y)], [view[:, 3:] for view in (x, y)])
     authors = losses.concatenation_sum_of_authors(gamma=1.0, weight=0.3, temperature=0.1, gaussian_temperature=0.2)
     apart = 0.3 * nt_xent(first, power(1, 0.1)) + 0.7 * nt_xent(second, power(2, 0.2))
-    assert_equal(losses.kernel_info_nce(X, Y, kernel=authors, form="loss-sum"), apart, X, Y)
+    assert_equal(losses.kernel_info_nce_loss(X, Y, kernel=authors, form="loss-sum"), apart, X, Y)
     paper = losses.concatenation_sum_of_paper(laplacian_temperature=0.1, gaussian_temperature=0.2)
     both = nt_xent([x, y], lambda a, b: (power(2, 0.2)(a[:3], b[:3]).exp() + power(1, 0.1)(a[3:], b[3:]).exp()).log())
-    assert_equal(losses.kernel_info_nce(X, Y, kernel=paper), both, X, Y)
+    assert_equal(losses.kernel_info_nce_loss(X, Y, kernel=paper), both, X, Y)
 
 
 def test_supervised_contrastive_over_two_views():

@@ -20,8 +20,8 @@ ZERO = A.clone()
 ZERO[3] = 0
 TWO_VIEWS = {
     "info_nce": losses.info_nce,
-    "kernel_info_nce": lambda *views: losses.kernel_info_nce(*views, kernel=LaplacianKernel(0.1)),
-    "loss-sum": lambda *views: losses.kernel_info_nce(
+    "kernel_info_nce_loss": lambda *views: losses.kernel_info_nce_loss(*views, kernel=LaplacianKernel(0.1)),
+    "loss-sum": lambda *views: losses.kernel_info_nce_loss(
         *views, kernel=losses.concatenation_sum_of_authors(), form="loss-sum"
     ),
     "random_walk_laplacian": losses.random_walk_laplacian,
@@ -80,7 +80,7 @@ def test_every_temperature_is_finite(temperature):
     a, b = A.clone().requires_grad_(), B.clone().requires_grad_()
     for loss in (
         losses.info_nce(a, b, temperature=temperature),
-        losses.kernel_info_nce(a, b, kernel=LaplacianKernel(temperature) + GaussianKernel(temperature)),
+        losses.kernel_info_nce_loss(a, b, kernel=LaplacianKernel(temperature) + GaussianKernel(temperature)),
         losses.random_walk_laplacian(a, b, temperature=temperature),
         losses.random_walk_laplacian(a, b, temperature=temperature, form="squared"),
         losses.momentum_contrast(a, b, B, temperature=temperature),
@@ -121,12 +121,12 @@ def test_every_temperature_is_finite(temperature):
         ),
         (lambda: losses.random_walk_laplacian(A, B, form="cubic"), SettingError, "absolute .the paper. or squared"),
         (
-            lambda: losses.kernel_info_nce(A, B, kernel=GaussianKernel(1.0), form="loss-sum"),
+            lambda: losses.kernel_info_nce_loss(A, B, kernel=GaussianKernel(1.0), form="loss-sum"),
             SettingError,
             "needs a sum of kernels",
         ),
         (
-            lambda: losses.kernel_info_nce(A, B, kernel=GaussianKernel(1.0), form="sum"),
+            lambda: losses.kernel_info_nce_loss(A, B, kernel=GaussianKernel(1.0), form="sum"),
             SettingError,
             "kernel-sum or loss-sum",
         ),
@@ -229,7 +229,7 @@ def test_a_temperature_that_is_learned_is_a_modules_parameter():
 
 def test_modules_hold_what_they_learn():
     kernel = GaussianKernel(learnable(0.3)) + CosineKernel(learnable(0.2))
-    module = losses.KernelInfoNCE(kernel)
+    module = losses.KernelInfoNCELoss(kernel)
     assert len(list(module.parameters())) == 2
     module(A, B).backward()
     assert all(parameter.grad is not None and parameter.grad != 0 for parameter in module.parameters())

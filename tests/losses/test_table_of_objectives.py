@@ -52,14 +52,14 @@ def test_info_nce_is_the_gaussian_coupling_at_the_same_temperature(temperature):
     ours = losses.info_nce(X, Y, temperature=temperature)
     assert_equal(ours, over_views(kernel=GaussianKernel(temperature)))
     assert_equal(ours, over_views(kernel=CosineKernel(temperature)))
-    assert_equal(ours, losses.kernel_info_nce(X, Y, kernel=GaussianKernel(temperature)))
+    assert_equal(ours, losses.kernel_info_nce_loss(X, Y, kernel=GaussianKernel(temperature)))
     # the sphere known to the kernel's inner form, or taken on trust as plain distances
     rows = torch.nn.functional.normalize(torch.cat([X, Y]), dim=1)
     assert_equal(ours, Coupling(GaussianKernel(temperature), normalize=False)(rows, target=two_views(ITEMS)))
 
 
 def test_the_authors_temperature_is_twice_the_cosines():
-    authors = losses.kernel_info_nce(X, Y, kernel=ExponentialKernel(gamma=2.0, temperature=0.2))
+    authors = losses.kernel_info_nce_loss(X, Y, kernel=ExponentialKernel(gamma=2.0, temperature=0.2))
     assert_equal(losses.info_nce(X, Y, temperature=0.1), authors)
 
 
@@ -76,7 +76,7 @@ def test_the_authors_temperature_is_twice_the_cosines():
     ids=repr,
 )
 def test_kernel_info_nce_is_the_coupling(kernel):
-    assert_equal(losses.kernel_info_nce(X, Y, kernel=kernel), over_views(kernel=kernel))
+    assert_equal(losses.kernel_info_nce_loss(X, Y, kernel=kernel), over_views(kernel=kernel))
 
 
 @pytest.mark.parametrize("form", ["absolute", "squared"])

@@ -72,7 +72,7 @@ def first_loss(name, method, batch):
         return losses.simsiam_loss(p_a, p_b, a, b)
     return {
         "simclr": lambda: losses.info_nce(a, b, temperature=0.5),
-        "kernel-infonce": lambda: losses.kernel_info_nce(a, b, kernel=GaussianKernel(0.1) + LaplacianKernel(0.2)),
+        "kernel-infonce": lambda: losses.kernel_info_nce_loss(a, b, kernel=GaussianKernel(0.1) + LaplacianKernel(0.2)),
         "random-walk": lambda: losses.random_walk_laplacian(a, b),
         "spectral": lambda: losses.spectral_contrastive(a, b),
         "align-uniform": lambda: losses.align_uniform_loss(a, b),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from eigenview.losses.captions import CLIPLoss, SigLIPLoss, clip_loss, siglip_loss
 from eigenview.losses.contrastive import (
     InfoNCE,
-    KernelInfoNCE,
+    KernelInfoNCELoss,
     SupervisedContrastive,
     info_nce,
-    kernel_info_nce,
+    kernel_info_nce_loss,
     supervised_contrastive,
 )
 from eigenview.losses.entropy import MaximumEntropy, entropy_dual, maximum_entropy
@@ -35,7 +35,7 @@ __all__ = [
     "CLIPLoss",
     "ClusterAssignment",
     "InfoNCE",
-    "KernelInfoNCE",
+    "KernelInfoNCELoss",
     "LaplacianEigenmapsLoss",
     "MaximumEntropy",
     "MomentumAlignUniform",
@@ -54,7 +54,7 @@ __all__ = [
     "concatenation_sum_of_paper",
     "entropy_dual",
     "info_nce",
-    "kernel_info_nce",
+    "kernel_info_nce_loss",
     "laplacian_eigenmaps_loss",
     "maximum_entropy",
     "momentum_align_uniform",

@@ -90,7 +90,7 @@ def _check_own_negatives(views: tuple[Tensor, ...], negatives: Tensor, *, normal
     check_embeddings(flat, normalize=normalize, check_values=check_values)
 
 
-def kernel_info_nce(
+def kernel_info_nce_loss(
     *views: Tensor,
     kernel: Kernel,
     form: SumForm = "kernel-sum",
@@ -174,8 +174,8 @@ class InfoNCE(Objective, of=info_nce):
         return math.log(views * items - 1 if self.positive_in_denominator else views * (items - 1))
 
 
-class KernelInfoNCE(Objective, of=kernel_info_nce):
-    """:func:`kernel_info_nce` as a module; learnable settings of the kernel are its parameters."""
+class KernelInfoNCELoss(Objective, of=kernel_info_nce_loss):
+    """:func:`kernel_info_nce_loss` as a module; learnable settings of the kernel are its parameters."""
 
     kernel: Kernel = field(default=GaussianKernel(0.1), kw_only=False)
     form: SumForm = "kernel-sum"

@@ -1,8 +1,8 @@
 """The sum kernels of Tan et al. (2023), with the temperatures as the paper and the authors' code write them.
 
 In both, every distance power is divided by τ alone: exp(−‖·‖²/τ₂), exp(−‖·‖/τ₁). Use with
-:func:`eigenview.losses.kernel_info_nce`, the ``of_paper`` kernels with ``form="kernel-sum"``, the ``of_authors`` ones
-with ``form="loss-sum"``.
+:func:`eigenview.losses.kernel_info_nce_loss`, the ``of_paper`` kernels with ``form="kernel-sum"``, the ``of_authors``
+ones with ``form="loss-sum"``.
 """
 
 from __future__ import annotations

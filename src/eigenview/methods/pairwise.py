@@ -18,7 +18,7 @@ from eigenview.graph.scalars import Scalar
 from eigenview.losses import (
     AlignUniformLoss,
     InfoNCE,
-    KernelInfoNCE,
+    KernelInfoNCELoss,
     RandomWalkLaplacian,
     SpectralContrastive,
     SupervisedContrastive,
@@ -189,7 +189,7 @@ def chosen_kernel(settings: KernelSettings) -> Kernel:
 
 class KernelInfoNCEMethod(ObjectiveMethod):
     settings_type: ClassVar = KernelSettings
-    objective_type: ClassVar = KernelInfoNCE
+    objective_type: ClassVar = KernelInfoNCELoss
     settings: KernelSettings
 
     def built(self) -> dict[str, Kernel]:
