@@ -21,7 +21,13 @@ from eigenview.nn import Encoder
 from eigenview.runs import TrainedRun
 from eigenview.views import CentreView
 
-UNTRAINED, RAW_PIXELS, COLOURS, SUPERVISED = "untrained", "raw pixels", "colour statistics", "supervised"
+START, UNTRAINED, RAW_PIXELS, COLOURS, SUPERVISED = (
+    "starting point",
+    "untrained",
+    "raw pixels",
+    "colour statistics",
+    "supervised",
+)
 TRAINING_MEAN = "training mean"  # in the place of depth
 COMPARED_WITH = (SUPERVISED, UNTRAINED, RAW_PIXELS, COLOURS, TRAINING_MEAN)  # subjects that come last in a table
 
@@ -121,7 +127,8 @@ class Measuring:
         return subject.features(source, layers, self, view=view)
 
 
-MAKERS: dict[str, Callable[[TrainedRun, int], Encoder]] = {
+MAKERS: dict[str, Callable[[TrainedRun, int], Encoder | None]] = {  # None: a run that has no such thing
+    START: lambda run, _: run.starting_point(),
     UNTRAINED: lambda run, seed: run.untrained(seed=seed),
     RAW_PIXELS: lambda run, _: RawPixels(run.view.size, channels=run.channels),
     COLOURS: lambda run, _: ColourStatistics(channels=run.channels),
@@ -142,4 +149,5 @@ def subjects_of(
     subjects = [Subject.of_run(run, with_head=with_head)]
     if supervised is not None:
         subjects.append(Subject.of_run(supervised, name=SUPERVISED))
-    return [*subjects, *(Subject(name, make(run, seed), run.view) for name, make in makers.items())]
+    made = {name: make(run, seed) for name, make in makers.items()}
+    return [*subjects, *(Subject(name, encoder, run.view) for name, encoder in made.items() if encoder is not None)]

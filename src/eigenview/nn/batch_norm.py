@@ -232,7 +232,24 @@ def split_batch_norm(module: nn.Module, splits: int) -> nn.Module:
     return _replace(module, lambda *sizes: SplitBatchNorm(*sizes, splits=splits))
 
 
+class KeptBatchNorm(_RowsOrMaps):
+    """Batch normalisation by the running statistics that it began with, in training too."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        self._check_input_dim(input)
+        assert self.running_mean is not None
+        weight, bias = self.weight, self.bias
+        return batch_norm(input, self.running_mean, self.running_var, weight, bias, training=False, eps=self.eps)
+
+
+def keep_statistics(module: nn.Module) -> nn.Module:
+    """The module with batch norms that keep their running statistics; as :func:`synchronise` otherwise."""
+    return _replace(module, KeptBatchNorm)
+
+
 def _replace(module: nn.Module, build: Any) -> nn.Module:
+    if isinstance(module, KeptBatchNorm):
+        return module
     if isinstance(module, _BatchNorm):
         new: _BatchNorm = build(
             module.num_features, module.eps, module.momentum, module.affine, module.track_running_stats

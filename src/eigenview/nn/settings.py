@@ -21,6 +21,8 @@ class EncoderSettings(Strict):
     freezes_patches: bool = False  # vit-…: the projection of the patches stays random (MoCo v3)
     weights: str | None = None  # to start from: a run directory, a safetensors file or a torch state dict
     config: str = ""  # hf: the model's config.json, kept in the run so that it opens without a hub
+    frozen_blocks: int = Field(0, ge=0)  # from its input on, that do not learn
+    statistics: Literal["adapted", "kept"] = "adapted"  # of its batch norms: of the batches seen, or as they began
     pretrained: bool = True  # start from the weights of its makers, where there are some and no others are given
 
     def build(self, *, channels: int, image_size: int) -> Encoder:

@@ -13,6 +13,8 @@ class OptimizerSettings(Strict):
     name: Literal["sgd", "lars", "larc", "adam", "adamw"] = "adamw"
     learning_rate: float = Field(1e-3, ge=0)
     learning_rates: dict[str, float] = Field({})  # of parts with one of their own, such as {"head": 0.01}
+    encoder_rate: float = Field(1.0, ge=0, le=1)  # of the encoder, as a share of the learning rate
+    depth_decay: float = Field(1.0, gt=0, le=1)  # of the encoder's rate, from block to block towards its input
     scaling: Literal["linear", "sqrt", "none"] = "none"  # linear: learning_rate is per 256 images of the global batch
     weight_decay: float = Field(1e-4, ge=0)
     exclude: tuple[str, ...] = ("bias", "norm")  # from decay and adaptation

@@ -57,7 +57,11 @@ def _gain(measure: Measure) -> str:
 def _gap(row: Compared) -> str:
     """How far the run is above a baseline; a difference that chance alone would often show is called so."""
     difference, metric, subject = -row.difference, row.score.metric, row.score.subject
-    named = {"untrained": "the untrained encoder", "supervised": "a supervised run"}.get(subject, subject)
+    named = {
+        "untrained": "the untrained encoder",
+        "supervised": "a supervised run",
+        "starting point": "its starting point",
+    }.get(subject, subject)
     size = f"{abs(100 * difference):.1f} points" if is_share(metric) else f"{abs(difference):.3f}"
     chance = f" (within chance, {p_value(row.p_value)})" if row.p_value is not None and row.p_value > LIKELY else ""
     return f"{size} {'above' if difference >= 0 else 'below'} {named}{chance}"

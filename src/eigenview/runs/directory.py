@@ -208,6 +208,7 @@ class RunDirectory:
         data: DataFacts,
         environment: EnvironmentFacts,
         method: MethodParts,
+        encoder: EncoderRecord,
         *,
         resume: bool,
     ) -> None:
@@ -216,6 +217,7 @@ class RunDirectory:
         if is_run(self.folder) and self.checkpoints.names():
             self._check_same(config, resume=resume)
         save_config(self.folder / CONFIG, config)
+        write_json(self.folder / ENCODER_FILE, encoder.model_dump(mode="json"), indent=2)
         write_json(self.folder / DATA, data.model_dump(mode="json"), indent=2)
         write_json(self.folder / ENVIRONMENT, environment.model_dump(mode="json"), indent=2)
         write_json(self.folder / METHOD, asdict(method), indent=2)

@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.batches.identity import weights_identity
-from eigenview.errors import DataError
+from eigenview.errors import DataError, EigenviewError
 from eigenview.names import is_named, printable
 from eigenview.nn import Encoder, build_head, fill_module, is_own_encoder, wrap
-from eigenview.nn.inputs import EncoderFacts, LoadedEncoder
+from eigenview.nn.inputs import RANDOM, EncoderFacts, LoadedEncoder
 from eigenview.nn.settings import EncoderSettings
 from eigenview.runs.checkpoints import LAST
 from eigenview.runs.directory import RunDirectory, is_run
@@ -86,6 +86,20 @@ class TrainedRun:
         if self.head is None:
             raise DataError(f"{printable(self.folder)} has no projection head; leave the layer 'projection' out")
         return self.head
+
+    def starting_point(self) -> Encoder | None:
+        """The encoder as training found it, where it came with weights of its makers, a file or a run.
+
+        None where it began at random, and where those weights cannot be had any more or are others by now.
+        """
+        record = self.directory.encoder
+        if not self.directory.is_trained or record is None or record.weights == RANDOM:
+            return None
+        try:
+            loaded = starting_encoder(record.settings, channels=record.channels, image_size=self.view.size)
+        except EigenviewError:
+            return None
+        return loaded.encoder.to(self.device) if loaded.facts.digest == record.digest else None
 
     def untrained(self, *, seed: int = 0) -> Encoder:
         """The same encoder before training."""

@@ -48,6 +48,7 @@ def open_encoder(
     shape = first_shape(source)
     loaded, view = load_for(chosen, shape, source, size=size)
     encoder = loaded.encoder
+    chosen = chosen.model_copy(update={"config": loaded.facts.config}) if loaded.facts.config else chosen
     record = EncoderRecord(
         settings=chosen,
         channels=encoder.channels,

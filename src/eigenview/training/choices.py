@@ -10,6 +10,7 @@ from eigenview.batches import AnySource, first_shape
 from eigenview.data import StreamSource
 from eigenview.devices import find_device
 from eigenview.errors import SettingError
+from eigenview.nn.settings import EncoderSettings
 from eigenview.runs import TrainConfig, read_config
 from eigenview.views.settings import Shape
 
@@ -34,6 +35,12 @@ class Choice:
 class Chosen:
     config: TrainConfig
     choices: tuple[Choice, ...]
+
+
+ADAPTING = (
+    Choice("optimizer.encoder_rate", 0.1, "its weights are worth keeping: a tenth of the head's rate"),
+    Choice("optimizer.depth_decay", 0.8, "and less with every block towards the input"),
+)
 
 
 def choose(source: AnySource, given: Mapping[str, Any], *, device: str | None = None) -> Chosen:
@@ -74,9 +81,17 @@ def _wishes(settings: Mapping[str, Any], count: int | None, shape: Shape, device
         name = "resnet18" if min(side, size) <= 96 else "resnet50"
         wishes.append(Choice("encoder.name", name, f"views of {min(side, size)} pixels and an accelerator"))
     wishes.append(_batch(count, device))
+    if _is_begun(settings):
+        wishes += ADAPTING
     wishes.append(Choice("optimizer.learning_rate", 2e-3, "AdamW with warm-up and a cosine suits every method here"))
     wishes.append(Choice("optimizer.warmup_epochs", 1.0 if (count or 10**6) < 5000 else 0.2, "a gentle start"))
     return wishes
+
+
+def _is_begun(settings: Mapping[str, Any]) -> bool:
+    """Whether the encoder comes with weights worth keeping: of its makers, of a file or of a run."""
+    chosen = EncoderSettings(**settings.get("encoder", {}))
+    return chosen.weights is not None or (chosen.brings_input and chosen.pretrained)
 
 
 def _batch(count: int | None, device: str) -> Choice:

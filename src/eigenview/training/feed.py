@@ -20,7 +20,7 @@ STREAM_EPOCH = 1000  # steps called an epoch of a stream of unknown length, for 
 class Feed:
     """The batches of a run. ``state`` and ``restore`` speak of completed steps."""
 
-    def __init__(self, config: TrainConfig, source: AnySource, recipe: Recipe, *, group: Group) -> None:
+    def __init__(self, config: TrainConfig, source: AnySource, recipe: Recipe, *, channels: int, group: Group) -> None:
         self.source, self.recipe = source, recipe
         steps_per_epoch = None
         if isinstance(source, Source):
@@ -35,6 +35,7 @@ class Feed:
             steps_per_epoch=steps_per_epoch,
             workers=config.workers,
             log=config.out / UNREADABLE,
+            channels=channels,
             group=group,
         )
 

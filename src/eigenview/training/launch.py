@@ -8,18 +8,19 @@ from functools import partial
 
 from torch import nn
 
-from eigenview.batches import AnySource, first_shape, image_statistics
+from eigenview.batches import AnySource
 from eigenview.data import Source, open_images
 from eigenview.distributed import refusing_together
 from eigenview.methods import Method
 from eigenview.runs import OWN, UNREADABLE, RunDirectory, TrainConfig, data_facts, environment_facts
 from eigenview.training.afterwards import look_back
 from eigenview.training.agreement import check_same_data, check_same_step
+from eigenview.training.begun import begin
 from eigenview.training.feed import Feed
 from eigenview.training.listeners import Listener, Listeners
 from eigenview.training.loop import Trainer
 from eigenview.training.processes import Processes, start_processes
-from eigenview.training.setup import build_method, encoder_for, own_encoder, resolve
+from eigenview.training.setup import build_method, resolve
 from eigenview.training.tensorboard import TensorBoard
 
 
@@ -80,19 +81,13 @@ def _assembled(
     resume: bool,
 ) -> tuple[TrainConfig, Feed, Method]:
     """The parts of a run put together, and what it says about itself written down; nobody is waited for."""
-    shape = first_shape(images)
-    recipe = config.views.recipe(shape, image_statistics(images))
-    feed = Feed(config, images, recipe, group=processes.group)
-    size = recipe.crops[0].size
-    if encoder is None:
-        config = resolve(config, recipe, processes.device)
-        chosen = encoder_for(config, shape, size)
-    else:
-        chosen = own_encoder(encoder, config, shape, size)
-        config = resolve(config, recipe, processes.device, encoder=OWN)
-    method = build_method(config, feed, chosen, processes.group)
+    begun = begin(config, images, encoder, before=directory.encoder if resume else None)
+    named = begun.settings(config) if encoder is None else config.encoder.model_copy(update={"name": OWN})
+    config = resolve(config, begun.recipe, processes.device, named)
+    feed = Feed(config, images, begun.recipe, channels=begun.encoder.channels, group=processes.group)
+    method = build_method(config, feed, begun.encoder, processes.group)
     if processes.is_first:
-        facts = data_facts(images, recipe, shape, None)
+        facts = data_facts(images, begun.recipe, begun.shape, None)
         environment = environment_facts(processes.device, processes.count)
-        directory.prepare(config, facts, environment, method.parts(), resume=resume)
+        directory.prepare(config, facts, environment, method.parts(), begun.record(config.encoder), resume=resume)
     return config, feed, method

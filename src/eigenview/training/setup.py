@@ -5,33 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from torch import nn
 from torch.optim import Optimizer
 
 from eigenview.distributed import Group, world_size
 from eigenview.errors import SettingError
 from eigenview.methods import Method, MethodContext, find_method
-from eigenview.nn import Encoder, fill_module, load_weights, synchronise, wrap
+from eigenview.nn import Encoder, synchronise
 from eigenview.nn.resnet import automatic_stem
 from eigenview.nn.settings import EncoderSettings
-from eigenview.optim import Apart, build_optimizer, build_schedule, parameter_groups, scaled_learning_rate
+from eigenview.optim import (
+    Apart,
+    build_optimizer,
+    build_schedule,
+    depth_rates,
+    parameter_groups,
+    scaled_learning_rate,
+)
 from eigenview.optim.schedules import Schedule, warm_up
-from eigenview.runs import RunDirectory, TrainConfig, is_run
-from eigenview.runs.trained import ENCODER
+from eigenview.runs import TrainConfig
 from eigenview.training.feed import Feed
 from eigenview.views import Recipe
-from eigenview.views.settings import Shape
 
 FOREVER = 10**9  # steps of a run measured in minutes
 TICKS = 10**6  # into which such a run's time is divided for the schedule
 
 
-def resolve(config: TrainConfig, recipe: Recipe, device: torch.device, *, encoder: str | None = None) -> TrainConfig:
+def resolve(config: TrainConfig, recipe: Recipe, device: torch.device, encoder: EncoderSettings) -> TrainConfig:
     """The settings with everything decided that "auto" left open; docs/training.md has the measurements behind it.
 
-    ``encoder`` is the name to be written where a module was given instead of one.
+    ``encoder``: the settings to be written in the place of those given.
     """
-    chosen = config.encoder if encoder is None else config.encoder.model_copy(update={"name": encoder})
+    chosen = encoder
     if chosen.stem == "auto" and chosen.name.startswith(("resnet", "resnext")):
         chosen = chosen.model_copy(update={"stem": automatic_stem(recipe.crops[0].size)})
     is_accelerated = device.type == "cuda"
@@ -41,24 +45,6 @@ def resolve(config: TrainConfig, recipe: Recipe, device: torch.device, *, encode
         "compile": is_accelerated if config.compile == "auto" else config.compile,
     }
     return config.model_copy(update=changes)
-
-
-def encoder_for(config: TrainConfig, shape: Shape, size: int) -> Encoder:
-    """The encoder that the settings name, the same on every process, with its starting weights."""
-    torch.manual_seed(config.seed)
-    encoder = config.encoder.build(channels=shape[2], image_size=size)
-    if config.encoder.weights is not None:
-        start_from(encoder, config.encoder.weights)
-    return encoder
-
-
-def start_from(encoder: Encoder, place: str) -> None:
-    """Weights to begin with: those of a run's last checkpoint, or of a file."""
-    if is_run(place):
-        directory = RunDirectory.existing(place)
-        fill_module(encoder, directory.checkpoints.weights("last"), directory.folder, prefix=ENCODER)
-    else:
-        load_weights(encoder, place)
 
 
 def build_method(config: TrainConfig, feed: Feed, encoder: Encoder, group: Group) -> Method:
@@ -81,14 +67,6 @@ def build_method(config: TrainConfig, feed: Feed, encoder: Encoder, group: Group
             if parameter.ndim == 4:
                 parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
     return method
-
-
-def own_encoder(module: nn.Module, config: TrainConfig, shape: Shape, size: int) -> Encoder:
-    """A module of the user's as the encoder; the generator starts as for any other."""
-    torch.manual_seed(config.seed)
-    if config.encoder != EncoderSettings():
-        raise SettingError("a module of your own is what it is: leave the encoder settings out")
-    return wrap(module, channels=shape[2], image_size=size)
 
 
 @dataclass(frozen=True)
@@ -116,10 +94,17 @@ def build_updates(config: TrainConfig, method: Method, batches: int) -> Updates:
         raise SettingError("a run measured in minutes has no epochs to step at: use the cosine or constant schedule")
     batch = config.batch_size * config.accumulate
     rate = scaled_learning_rate(chosen.learning_rate, batch=batch, rule=chosen.scaling)
-    apart = {
-        module: Apart(scaled_learning_rate(own, batch=batch, rule=chosen.scaling))
-        for module, own in chosen.learning_rates.items()
-    } | {module: Apart(rate, is_scheduled=False) for module in method.constant_rate_parts()}
+    by_depth = {}
+    if chosen.encoder_rate != 1 or chosen.depth_decay != 1:
+        by_depth = depth_rates(method.encoder, "encoder.", top=rate * chosen.encoder_rate, decay=chosen.depth_decay)
+    apart = (
+        by_depth
+        | {
+            module: Apart(scaled_learning_rate(own, batch=batch, rule=chosen.scaling))
+            for module, own in chosen.learning_rates.items()
+        }
+        | {module: Apart(rate, is_scheduled=False) for module in method.constant_rate_parts()}
+    )
     groups = parameter_groups(
         method, learning_rate=rate, weight_decay=chosen.weight_decay, exclude=chosen.exclude, apart=apart
     )

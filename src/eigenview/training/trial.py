@@ -11,13 +11,13 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-from eigenview.batches import AnySource, ViewLoader, first_shape
+from eigenview.batches import AnySource, ViewLoader
 from eigenview.data import Source
 from eigenview.devices import find_device
 from eigenview.progress import about
 from eigenview.runs import TrainConfig
+from eigenview.training.begun import begin
 from eigenview.training.choices import Choice, Chosen
-from eigenview.training.setup import encoder_for, own_encoder
 from eigenview.views import Views
 
 LONGEST = 10  # minutes of a run whose length nobody gave
@@ -57,20 +57,17 @@ def _with(chosen: Chosen, before: Choice, after: Choice) -> Chosen:
 
 def seconds_a_batch(config: TrainConfig, source: AnySource, *, encoder: nn.Module | None = None) -> float:
     """To read, see and encode one, and to follow the gradient; what the loss itself takes is little beside it."""
-    shape, device = first_shape(source), find_device(config.device)
-    recipe = config.views.recipe(shape)
-    size = recipe.crops[0].size
-    network = (
-        encoder_for(config, shape, size) if encoder is None else own_encoder(deepcopy(encoder), config, shape, size)
-    )
-    network.to(device).train()
+    device = find_device(config.device)
+    begun = begin(config, source, None if encoder is None else deepcopy(encoder))
+    network = begun.encoder.to(device).train()
     loader = ViewLoader.shuffled(
         source,
-        Views(recipe, seed=config.seed),
+        Views(begun.recipe, seed=config.seed),
         batch_size=config.batch_size,
         seed=config.seed,
         steps_per_epoch=1 + TIMED,
         workers=config.workers,
+        channels=network.channels,
     )
     times = [time.monotonic()]
     for seen in islice(loader.epoch(device=device), 1 + TIMED):
