@@ -15,7 +15,9 @@ from eigenview.views import CentreView
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
 pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
-VIEW = CentreView(24, 20, (0.5, 0.4, 0.3), (0.2, 0.25, 0.3), "bicubic", is_squashed=True, rounds_down=True)
+VIEW = CentreView(
+    24, 20, (0.5, 0.4, 0.3), (0.2, 0.25, 0.3), "bicubic", is_squashed=True, rounds_down=True, is_exact=True
+)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def test_what_was_exported_comes_back_frozen(exported):
     assert torch.equal(found["features"], found["pooled"])
     seen = loaded.input
     assert (seen.size, seen.resize, seen.mean, seen.std) == (20, 24, VIEW.mean, VIEW.std)
-    assert (seen.interpolation, seen.is_squashed, seen.rounds_down) == ("bicubic", True, True)
+    assert (seen.interpolation, seen.is_squashed, seen.rounds_down, seen.is_exact) == ("bicubic", True, True, True)
     assert (loaded.facts.weights, len(loaded.facts.digest)) == (file.name, 64)
     assert loaded.encoder.feature_width == encoder.feature_width
     assert not list(loaded.encoder.parameters())

@@ -34,7 +34,7 @@ class Input:
     """Images as the encoder knows them: floating (n, channels, size, size), (pixel / 255 − mean) / std.
 
     Before that, the shorter side (both, if ``is_squashed``) is resized to ``resize`` and the central ``size`` ×
-    ``size`` kept; ``rounds_down`` says where it begins if the margin is odd.
+    ``size`` kept; ``rounds_down`` says where it begins if the margin is odd. ``is_exact``: resized by Pillow.
     """
 
     channels: int
@@ -45,6 +45,7 @@ class Input:
     interpolation: str
     is_squashed: bool = False
     rounds_down: bool = False
+    is_exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Card:
     @property
     def view(self) -> CentreView:
         given = self.input
-        crop = (given.interpolation, given.is_squashed, given.rounds_down)
+        crop = (given.interpolation, given.is_squashed, given.rounds_down, given.is_exact)
         return CentreView(given.resize, given.size, given.mean, given.std, *crop)  # type: ignore[arg-type]
 
     def to_json(self) -> str:
@@ -79,14 +80,13 @@ def card_of(encoder: Encoder, view: CentreView, run: TrainedRun | None, *, forma
 
     channels = encoder.channels
     mean, std = (values if len(values) == channels else values[:1] * channels for values in (view.mean, view.std))
+    crop = (view.interpolation, view.is_squashed, view.rounds_down, view.is_exact)
     return Card(
         format=format,
         run=run.name if run is not None else type(encoder).__name__,
         version=__version__,
         feature_width=encoder.feature_width,
-        input=Input(
-            channels, view.size, view.resize, mean, std, view.interpolation, view.is_squashed, view.rounds_down
-        ),
+        input=Input(channels, view.size, view.resize, mean, std, *crop),
         build=None if run is None else _build(run),
         architecture=None,
     )
