@@ -67,6 +67,13 @@ def test_a_file_without_a_seal_or_with_another_is_refused(tmp_path):
         read_sealed(tmp_path / "none.safetensors")
 
 
+def test_a_file_in_the_place_of_another_is_refused(tmp_path):
+    save_sealed(tmp_path / "a.safetensors", TENSORS, NOTES)
+    (tmp_path / "a.safetensors").rename(tmp_path / "b.safetensors")
+    with pytest.raises(DataError, match="its checksum does not fit"):
+        read_sealed(tmp_path / "b.safetensors")
+
+
 @pytest.mark.parametrize(
     "header",
     [

@@ -21,19 +21,19 @@ DIGEST = "digest"  # among the notes
 
 
 def save_sealed(file: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> None:
-    """Whole or not at all."""
+    """Whole or not at all, and believed under this name alone."""
     with atomic_path(file) as beside:
-        save_tensors(beside, tensors, metadata=sealed(tensors, notes))
+        save_tensors(beside, tensors, metadata=sealed(tensors, notes, name=file.name))
 
 
-def sealed(tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The notes with a checksum of themselves and of the tensors."""
+def sealed(tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None, *, name: str = "") -> dict[str, str]:
+    """The notes with a checksum of themselves and of the tensors, and of the only ``name`` that a file may have."""
     given = {} if notes is None else dict(notes)
-    return {**given, DIGEST: _digest(tensors, given)}
+    return {**given, DIGEST: _digest(tensors, {**given, "": name})}
 
 
 def read_sealed(file: Path, *, from_anywhere: bool = False) -> tuple[dict[str, Tensor], dict[str, str]]:
-    """The tensors and notes of a file whose checksum is right; a file ``from_anywhere`` may have none."""
+    """The tensors and notes of a file whose checksum is right; one ``from_anywhere`` may have none, and any name."""
     try:
         with safe_open(file, framework="pt") as opened:
             notes = dict(opened.metadata() or {})
@@ -42,7 +42,8 @@ def read_sealed(file: Path, *, from_anywhere: bool = False) -> tuple[dict[str, T
         why = str(error).splitlines()[0]
         raise DataError(f"{printable(file)} is no readable safetensors file ({why}); is it cut short?") from None
     digest = notes.pop(DIGEST, None)
-    if not (digest is None and from_anywhere) and digest != _digest(tensors, notes):
+    name = "" if from_anywhere else file.name
+    if not (digest is None and from_anywhere) and digest != _digest(tensors, {**notes, "": name}):
         raise DataError(f"{printable(file)} is damaged: its checksum does not fit")
     return tensors, notes
 

@@ -12,7 +12,7 @@ from torch import nn
 
 from eigenview.errors import DataError
 from eigenview.nn import build_encoder, load_weights, wrap
-from eigenview.tensors import save_sealed
+from eigenview.tensors import sealed
 
 
 def encoder(seed: int, **options):
@@ -105,7 +105,9 @@ def test_nothing_in_a_file_is_executed(tmp_path, capsys):
 
 
 def test_a_flipped_bit_in_a_file_of_ours_is_refused_and_nothing_changes(tmp_path):
-    save_sealed(tmp_path / "own.safetensors", encoder(0).state_dict())
+    weights = encoder(0).state_dict()
+    save_file(weights, tmp_path / "own.safetensors", metadata=sealed(weights))
+    load_weights(encoder(1), tmp_path / "own.safetensors")
     spoilt = bytearray((tmp_path / "own.safetensors").read_bytes())
     spoilt[-1] ^= 0x40
     (tmp_path / "own.safetensors").write_bytes(spoilt)

@@ -78,6 +78,14 @@ def test_a_field_of_the_wrong_type_is_named(tmp_path, name, value):
         folder.load()
 
 
+def test_half_a_character_in_a_protocol_is_refused(tmp_path):
+    folder = ScoreFolder(tmp_path)
+    file = folder.save(SCORE)
+    file.write_text(json.dumps({**json.loads(file.read_text()), "protocol": {"k": "\ud800"}}))
+    with pytest.raises(DataError, match="its hashes do not fit"):
+        folder.load()
+
+
 def test_fields_of_another_version_are_passed_over(tmp_path):
     folder = ScoreFolder(tmp_path)
     file = folder.save(SCORE)

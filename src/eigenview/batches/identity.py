@@ -63,7 +63,7 @@ def data_identity(source: Source, labels: Tensor) -> str:
 def settings_identity(settings: Mapping[str, object]) -> str:
     """A hash of plain settings: the same for the same names and values, in any order."""
     text = json.dumps(settings, sort_keys=True, ensure_ascii=False, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:DIGITS]  # half a character, too
 
 
 def source_identity(source: Source | StreamSource, *, with_times: bool = True) -> str:
