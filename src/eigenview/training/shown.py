@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from eigenview.progress import PLAIN_EVERY, clock
@@ -41,6 +40,7 @@ class _Known:
     def __init__(self) -> None:
         self.plan: Plan | None = None
         self.latest: dict[str, Any] = {}
+        self.first: tuple[float, float] | None = None  # share done and seconds when this process began
 
     def fraction(self, step: int, seconds: float) -> float:
         plan = self.plan
@@ -49,6 +49,15 @@ class _Known:
         if plan.minutes is not None:
             return min(1.0, seconds / (60 * plan.minutes))
         return step / plan.total_steps if plan.total_steps else 0.0
+
+    def left(self, step: int, seconds: float) -> str:
+        """The time left by what was done since this process began, so that a resumed run is not misjudged."""
+        done = self.fraction(step, seconds)
+        self.first = self.first or (done, seconds)
+        since_done, since = self.first
+        if done <= since_done or done >= 1:
+            return ""
+        return f"{clock((seconds - since) * (1 - done) / (done - since_done))} left"
 
     def epoch(self, step: int) -> str:
         if self.plan is None:
@@ -67,11 +76,11 @@ class LiveProgress(Listener):
             TextColumn("[progress.description]{task.description}"),
             BarColumn(bar_width=20),
             TimeElapsedColumn(),
-            _TimeLeft(),
+            TextColumn("{task.fields[left]}"),
             TextColumn("{task.fields[figures]}"),
             console=console,
         )
-        self._task = self._bar.add_task("starting", total=1.0, figures="")
+        self._task = self._bar.add_task("starting", total=1.0, left="-:-- left", figures="")
 
     def started(self, plan: Plan) -> None:
         self._known.plan = plan
@@ -79,7 +88,8 @@ class LiveProgress(Listener):
 
     def stepped(self, step: int, seconds: float) -> None:
         done = self._known.fraction(step, seconds)
-        self._bar.update(self._task, completed=done, description=self._known.epoch(step))
+        left = self._known.left(step, seconds) or "-:-- left"
+        self._bar.update(self._task, completed=done, description=self._known.epoch(step), left=left)
 
     def measured(self, line: Mapping[str, Any]) -> None:
         self._known.latest.update(line)
@@ -92,37 +102,18 @@ class LiveProgress(Listener):
         self._bar.stop()
 
 
-class _TimeLeft(ProgressColumn):
-    """Time left by the share done since this process began, so that a resumed run is not misjudged."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._first: tuple[float, float] | None = None
-
-    def render(self, task: Task) -> Text:
-        now = time.monotonic()
-        if self._first is None and task.completed > 0:
-            self._first = now, task.completed
-        if self._first is None or task.completed <= self._first[1]:
-            return Text("-:-- left")
-        since, done = now - self._first[0], task.completed - self._first[1]
-        return Text(f"{clock((1 - task.completed) * since / done)} left")
-
-
 class PlainProgress(Listener):
     """A line now and then, for log files and pipes."""
 
     def __init__(self, console: Console) -> None:
         self._console, self._known = console, _Known()
-        self._step, self._seconds, self._spoke = 0, 0.0, -PLAIN_EVERY
-        self._first: tuple[float, float] | None = None  # share done and seconds when this process began
+        self._step, self._seconds, self._spoke, self._left = 0, 0.0, -PLAIN_EVERY, ""
 
     def started(self, plan: Plan) -> None:
-        self._known.plan = plan
+        self._known.plan, self._step = plan, plan.done_steps
 
     def stepped(self, step: int, seconds: float) -> None:
-        self._step, self._seconds = step, seconds
-        self._first = self._first or (self._known.fraction(step, seconds), seconds)
+        self._step, self._seconds, self._left = step, seconds, self._known.left(step, seconds)
 
     def measured(self, line: Mapping[str, Any]) -> None:
         self._known.latest.update(line)
@@ -131,14 +122,9 @@ class PlainProgress(Listener):
         if self._seconds - self._spoke >= PLAIN_EVERY or is_last:
             self._spoke = self._seconds
             done = self._known.fraction(self._step, self._seconds)
-            where = f"{self._known.epoch(self._step)}  {done:.0%}  {clock(self._seconds)}{self._left(done)}"
+            left = f", {self._left}" if self._left else ""
+            where = f"{self._known.epoch(self._step)}  {done:.0%}  {clock(self._seconds)}{left}"
             self._say(f"{where}  {figures(self._known.latest)}")
-
-    def _left(self, done: float) -> str:
-        since_done, since = self._first or (0.0, 0.0)
-        if done <= since_done or done >= 1:
-            return ""
-        return f", {clock((self._seconds - since) * (1 - done) / (done - since_done))} left"
 
     def told(self, message: str) -> None:
         self._say(f"! {message}")
