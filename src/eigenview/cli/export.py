@@ -3,6 +3,7 @@
 Examples:
   eigenview export runs/photos --to safetensors
   eigenview export runs/photos --to onnx -o photos.onnx
+  eigenview export efficientnet-lite0 --to onnx -o lite0.onnx
   eigenview export runs/photos --to torchvision -o resnet18.pth
 """
 
@@ -13,11 +14,11 @@ from typing import Annotated, Literal
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
-from eigenview.cli.run_options import OpenOptions
+from eigenview.cli.run_options import OpenOptions, is_encoder
 
 
 class Options(OpenOptions):
-    run: Annotated[Path, positional("RUN")]  # a run directory
+    run: Annotated[Path, positional("RUN|ENCODER")]  # a run directory, or an encoder by name
     to: Literal["safetensors", "onnx", "torchvision", "timm"]  # the format; onnx needs the extra of that name
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # RUN/export/FORMAT with its suffix unless given
     as_json: AsJson = False  # print what was written as JSON
@@ -25,9 +26,12 @@ class Options(OpenOptions):
 
 def run(options: Options, output: Output) -> None:
     from eigenview.export import export
-    from eigenview.runs import open_run
+    from eigenview.runs import is_run, open_named, open_run
 
-    written = export(open_run(options.run, checkpoint=options.checkpoint), options.to, options.out)
+    if is_run(options.run) or not is_encoder(str(options.run)):
+        written = export(open_run(options.run, checkpoint=options.checkpoint), options.to, options.out)
+    else:
+        written = export(open_named(str(options.run)), options.to, options.out)
     output.result({"path": str(written.path), "format": options.to, "difference": written.difference})
     if not options.as_json:
         size = f"{written.path.stat().st_size / 1e6:.1f} MB"

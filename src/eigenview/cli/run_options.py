@@ -70,7 +70,7 @@ def open_named(options: EncoderOptions, name: str, output: Output, spec: str | N
     from eigenview.search.about import anchored
 
     device = find_device(options.device)
-    if ":" not in name and name not in ENCODERS and not Path(name).exists():
+    if not is_encoder(name) and not Path(name).exists():
         meant = did_you_mean(name, ENCODERS)
         raise DataError(f"{printable(name)} is no run directory, no file and no encoder{meant}; is the path right?")
     settings = encoder_named(name, weights=None if options.weights is None else str(options.weights.absolute()))
@@ -83,6 +83,13 @@ def open_named(options: EncoderOptions, name: str, output: Output, spec: str | N
     origin = f"weights {record.weights}, {record.library}" if record.weights != "random" else "random weights"
     output.say(f"{name} ({origin}) at {run.view.size} pixels, on {device_text(device)}; kept in {folder}", style="dim")
     return run
+
+
+def is_encoder(name: str) -> bool:
+    """Whether a word has the form of an encoder's name."""
+    from eigenview.nn import ENCODERS
+
+    return ":" in name or name in ENCODERS or (name.endswith(".safetensors") and Path(name).is_file())
 
 
 def vectors_folder(options: EncoderOptions, file: Path, source: str | None = None) -> RunDirectory:

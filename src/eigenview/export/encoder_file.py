@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -14,7 +15,7 @@ from eigenview.export.names import architecture_of, options_of
 from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
 from eigenview.files import atomic_path, inside, save_tensors, save_torch, write_text
 from eigenview.nn import Encoder, build_encoder, read_weights
-from eigenview.runs import TrainedRun, open_run
+from eigenview.runs import NamedEncoder, TrainedRun, is_run, open_named, open_run
 from eigenview.runs.card import KEY, Card, card_of, read_card
 from eigenview.tensors import sealed
 from eigenview.views import CentreView
@@ -54,9 +55,13 @@ class LoadedEncoder:
 
 
 def export(
-    run: str | Path | TrainedRun | Encoder, to: Format, out: str | Path | None = None, *, view: CentreView | None = None
+    run: str | Path | TrainedRun | NamedEncoder | Encoder,
+    to: Format,
+    out: str | Path | None = None,
+    *,
+    view: CentreView | None = None,
 ) -> Exported:
-    """Write the encoder of ``run`` for others to load, checked by loading it back before it takes its place.
+    """Write the encoder of ``run``, or one by name, for others to load; it takes its place once it loads back right.
 
     - ``safetensors``: weights with a description, which :func:`load_exported` builds the encoder from; bit for bit.
     - ``onnx`` (extra ``onnx``): one file, any batch size; onnxruntime's features agree to 1e-4 of the largest.
@@ -70,12 +75,13 @@ def export(
         raise SettingError(f"export goes to {', '.join(SUFFIXES)}; got {to!r}")
     if to == "onnx":
         require_onnx()
-    opened = open_run(run) if isinstance(run, (str, Path)) else run
+    opened = _opened(run) if isinstance(run, (str, Path)) else run
     encoder, seen = (opened, view) if isinstance(opened, Encoder) else (opened.encoder, view or opened.view)
     if seen is None:
         raise SettingError("an encoder of your own needs view=, the CentreView that its images are seen through")
     place = _place(opened, to, out)
-    card = card_of(encoder, seen, None if isinstance(opened, Encoder) else opened, format=to)
+    name, settings = (type(opened).__name__, None) if isinstance(opened, Encoder) else (opened.name, opened.settings)
+    card = card_of(encoder, seen, name, settings, format=to)
     if to in ("torchvision", "timm"):
         card = replace(card, architecture=architecture_of(encoder, to), options=options_of(encoder))
     with atomic_path(place) as file:
@@ -83,6 +89,10 @@ def export(
     if place.suffix in (".pth", ".pt"):
         write_text(place.with_name(place.name + ".json"), card.to_json() + "\n")
     return Exported(place, card, difference)
+
+
+def _opened(given: str | Path) -> TrainedRun | NamedEncoder:
+    return open_run(given) if is_run(given) or os.sep in str(given) else open_named(str(given))
 
 
 def load_exported(path: str | Path) -> LoadedEncoder:
@@ -101,10 +111,10 @@ def load_exported(path: str | Path) -> LoadedEncoder:
     return LoadedEncoder(encoder.eval(), card.view, card)
 
 
-def _place(run: TrainedRun | Encoder, to: str, out: str | Path | None) -> Path:
+def _place(run: TrainedRun | NamedEncoder | Encoder, to: str, out: str | Path | None) -> Path:
     if out is None:
-        if isinstance(run, Encoder):
-            raise SettingError("an encoder that belongs to no run needs out=, the file to write")
+        if not isinstance(run, TrainedRun):
+            raise SettingError("an encoder that belongs to no run needs out (-o), the file to write")
         return inside(run.folder, "export") / f"{to}{SUFFIXES[to][0]}"
     place = Path(out)
     if place.suffix not in SUFFIXES[to]:

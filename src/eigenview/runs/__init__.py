@@ -11,7 +11,15 @@ from eigenview.runs.metrics import Metrics, MetricsFile, number
 from eigenview.runs.sample import Packed, Sample, Sheets, label_sample, write_sample
 from eigenview.runs.scores import SEEN, Score, ScoreFolder
 from eigenview.runs.trained import OWN, PUBLISHED, TrainedRun, fresh_copy, open_run
-from eigenview.runs.untrained import best_encoder, encoder_named, folder_for, folder_of_vectors, open_encoder
+from eigenview.runs.untrained import (
+    NamedEncoder,
+    best_encoder,
+    encoder_named,
+    folder_for,
+    folder_of_vectors,
+    open_encoder,
+    open_named,
+)
 
 __all__ = [
     "BEST",
@@ -28,6 +36,7 @@ __all__ = [
     "EnvironmentFacts",
     "Metrics",
     "MetricsFile",
+    "NamedEncoder",
     "Packed",
     "RunDirectory",
     "RunLock",
@@ -50,6 +59,7 @@ __all__ = [
     "merge_settings",
     "number",
     "open_encoder",
+    "open_named",
     "open_run",
     "read_config",
     "stored_settings",

