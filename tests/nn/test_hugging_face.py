@@ -91,6 +91,8 @@ def test_a_transformers_model_in_a_folder(kind, tmp_path, photos):
     assert tokens.shape[:2] == (2, 32)
     assert bool(torch.isfinite(loaded.encoder(noise(70))).all())  # positions for another size
 
+    assert transformers.__version__ in loaded.facts.library
+    assert transformers.__version__ not in loaded.facts.config
     for file in folder.iterdir():
         file.unlink()
     rebuilt = build_encoder(f"hf:{folder}", config=loaded.facts.config).eval()  # as a run opens: nothing but the text

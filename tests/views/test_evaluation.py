@@ -54,6 +54,36 @@ def test_large_photos_are_decoded_small():
     assert np.abs(ours.astype(int) - by_pillow(photo.array, 70, 64)).mean() < 3
 
 
+@pytest.mark.parametrize("channels", [1, 3])
+def test_an_exact_view_is_pillows_and_decodes_in_full(channels):
+    photo = ArrayPhoto(oracle.smooth_photo(700, 900)[:, :, :channels].copy())
+    (ours,) = CentreView(71, 64, interpolation="bicubic", is_exact=True).prepare(photo, 0, 0)
+    assert photo.decoded == [1]
+    picture = Image.fromarray(photo.array.squeeze()).resize((91, 71), Image.Resampling.BICUBIC)
+    cropped = np.asarray(picture.crop((14, 4, 78, 68)))  # 13.5 and 3.5, to even
+    assert np.array_equal(ours.squeeze(), cropped)
+
+
+def test_an_odd_margin_is_rounded_to_even_or_down():
+    array = oracle.smooth_photo(11, 11)
+    images = torch.from_numpy(array).permute(2, 0, 1)[None]
+    for size, rounds_down, start in ((8, False, 2), (8, True, 1), (10, False, 0), (10, True, 0)):
+        view = CentreView(11, size, rounds_down=rounds_down)
+        expected = array[start : start + size, start : start + size]
+        assert np.array_equal(view.prepare(ArrayPhoto(array), 0, 0)[0], expected)
+        torch.testing.assert_close(view(images)[0].permute(1, 2, 0) * 255, torch.from_numpy(expected).float())
+
+
+def test_a_squashed_view_keeps_no_shape():
+    array = oracle.smooth_photo(60, 90)
+    view = CentreView(36, 32, is_squashed=True)
+    picture = Image.fromarray(array).resize((36, 36), Image.Resampling.BILINEAR).crop((2, 2, 34, 34))
+    batch = view(torch.from_numpy(array).permute(2, 0, 1)[None])[0].permute(1, 2, 0) * 255
+    assert np.abs(batch.numpy() - np.asarray(picture)).max() < 1.01
+    (crop,) = view.prepare(ArrayPhoto(array), 0, 0)
+    assert np.abs(crop.astype(int) - np.asarray(picture)).max() <= 2
+
+
 def test_the_published_sizes():
     sizes = {name: (view.resize, view.size) for name, view in EVALUATIONS.items()}
     assert sizes == {

@@ -6,6 +6,7 @@ Nothing of a model's own code is ever run, and weights are read from safetensors
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -77,9 +78,8 @@ def hf_model(name: str, *, channels: int, image_size: int | None, pretrained: bo
     if given is None and pretrained:
         raise DataError(f"{called} has no {PREPROCESSOR}, which says how its images must look")
     side = image_size or (given.size if given is not None else _own_size(read))
-    facts = EncoderFacts(
-        called, f"transformers {transformers.__version__}", name if pretrained else RANDOM, config=read.to_json_string()
-    )
+    version, weights = f"transformers {transformers.__version__}", name if pretrained else RANDOM
+    facts = EncoderFacts(called, version, weights, config=_text(read))
     encoder = wrap(ImageTower(model), channels=3, image_size=side)
     return LoadedEncoder(encoder, None if given is None else given.at(image_size), facts)
 
@@ -91,6 +91,13 @@ def _configured(transformers: ModuleType, name: str) -> Any:
 def _described(transformers: ModuleType, text: str) -> Any:
     content = from_json(dict, text, "the configuration of a transformers model")
     return type(transformers.AutoConfig.for_model(content["model_type"])).from_dict(content)
+
+
+def _text(config: Any) -> str:
+    """A configuration to be kept: without the version of the library, which says nothing about the model."""
+    content = from_json(dict, config.to_json_string(), "config.json")
+    content.pop("transformers_version", None)
+    return json.dumps(content, sort_keys=True)
 
 
 def _tower(transformers: ModuleType, config: Any) -> tuple[Any, Any]:
