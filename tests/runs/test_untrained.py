@@ -57,6 +57,14 @@ def test_a_trained_run_is_not_taken_for_a_look(tmp_path, pictures, made_runs: Ma
         open_encoder("small", pictures, tmp_path / "run")
 
 
+def test_nothing_is_trained_into_the_folder_of_a_look(tmp_path, pictures):
+    directory = open_encoder("small", pictures, tmp_path / "look").directory
+    with pytest.raises(SettingError, match="look is about an encoder that is not trained: choose another --out"):
+        directory.check_free(resume=False)
+    with pytest.raises(SettingError, match=r"no run to go on with in .*look"):
+        directory.check_free(resume=True)
+
+
 def test_what_was_not_trained_has_no_settings_of_training(tmp_path, pictures):
     run = open_encoder("small", pictures, tmp_path / "look", spec="pictures.npy")
     assert run.directory.progress() is None

@@ -188,15 +188,19 @@ class RunDirectory:
 
     def check_free(self, *, resume: bool) -> None:
         """Refuse a place that holds a run, before anything is computed; to ``resume``, one that holds none."""
-        if resume and not is_run(self.folder):
+        if resume and not self.is_trained:
             raise SettingError(f"no run to go on with in {printable(self.folder)}; is the path right?")
+        if is_run(self.folder) and not self.is_trained:
+            raise SettingError(
+                f"{printable(self.folder)} is about an encoder that is not trained: choose another --out"
+            )
         names = self.checkpoints.names()
         if not names and self.metrics.lines:  # a run saves one before it measures anything
             raise SettingError(
                 f"{printable(self.folder)} has metrics but no checkpoint to go on from: were they deleted? "
                 "Begin anew in another out, or remove the folder"
             )
-        if not resume and is_run(self.folder) and names:
+        if not resume and self.is_trained and names:
             raise SettingError(
                 f"{printable(self.folder)} holds a run already: go on with it (eigenview train --resume --out "
                 f"{printable(self.folder)}), or choose another --out"
