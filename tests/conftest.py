@@ -77,5 +77,18 @@ def time_limit(item: pytest.Item) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
+def half_precision() -> None:
+    """For tests that compute in it: left out where the processor cannot, which is tried in another process."""
+    from eigenview.errors import SettingError
+    from eigenview.training.processor import check_half_precision
+
+    for precision in ("bf16", "16"):
+        try:
+            check_half_precision(precision, "cpu")
+        except SettingError as error:
+            pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
 def made_runs(tmp_path_factory: pytest.TempPathFactory) -> MadeRuns:
     return MadeRuns(tmp_path_factory.mktemp("made"))

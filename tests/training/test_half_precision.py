@@ -10,6 +10,8 @@ from eigenview.runs import RunDirectory
 from eigenview.training import Listener, TrainingDiverged
 from tests.training.runs import run_quietly, settings
 
+pytestmark = pytest.mark.usefixtures("half_precision")
+
 
 class Told(Listener):
     def __init__(self):

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +68,7 @@ def test_each_precision_is_tried_once(monkeypatch, tmp_path):
     assert (tmp_path / "tried").read_text() == "xx"
 
 
+@pytest.mark.usefixtures("half_precision")
 @pytest.mark.parametrize("precision", ["bf16", "16"])
 def test_the_try_itself_works_where_half_precision_does(precision, monkeypatch):
     monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -78,6 +82,7 @@ def dying(folder, code):
     return {"PYTHONPATH": path, "ONEDNN_MAX_CPU_ISA": "DEFAULT"}
 
 
+@pytest.mark.usefixtures("half_precision")
 def test_the_command_starts_again(tmp_path):
     variables = {**ENVIRONMENT, **dying(tmp_path, DIES_UNLESS_LOWER)}
     answer = subprocess.run(
@@ -96,3 +101,49 @@ def test_the_command_says_in_a_line_what_cannot_be_mended(tmp_path):
         "eigenview: precision bf16 does not work on this processor (a tiny layer ended with SIGILL): take precision"
     )
     assert answer.stderr.splitlines() == [f"{expected} 32"]
+
+
+def on_a_dying_processor(*words, half_precision):
+    """What Python says there; the processor can do half precision with the "lower" instructions, or not at all."""
+    place = Path(__file__).parent / "dying_processor"
+    path = os.pathsep.join([str(place), *filter(None, [os.environ.get("PYTHONPATH")])])
+    variables = {**os.environ, "PYTHONPATH": path, "HALF_PRECISION": half_precision}
+    root = Path(__file__).parents[2]
+    return subprocess.run(
+        [sys.executable, *words], cwd=root, env=variables, capture_output=True, text=True, timeout=1500, check=False
+    )
+
+
+@pytest.mark.parametrize(("half_precision", "code"), [("lower", 0), ("none", -signal.SIGILL)])
+def test_the_dying_processor_dies_of_nothing_else(half_precision, code, monkeypatch):
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
+    assert on_a_dying_processor("-c", processor.TRY, "bfloat16", half_precision=half_precision).returncode == code
+    assert on_a_dying_processor("-c", processor.TRY, "float32", half_precision=half_precision).returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("half_precision", "some_are_skipped"), [("lower", False), ("none", True)])
+def test_the_tests_pass_on_a_processor_that_dies_of_half_precision(half_precision, some_are_skipped):
+    folders = [
+        "training/test_half_precision.py",
+        "training/test_watched_runs.py",
+        "training/test_processor.py",
+        "losses",
+    ]
+    words = ["-m", "pytest", "-n", "0", "-rs", "-k", "precision or autocast or half or processor or command"]
+    answer = on_a_dying_processor(
+        *words,
+        *(f"tests/{name}" for name in [*folders, "graph", "nn/test_batch_norm.py"]),
+        half_precision=half_precision,
+    )
+    assert answer.returncode == 0, answer.stdout[-3000:]
+    assert ("does not work on this processor" in answer.stdout) == some_are_skipped
+
+
+@pytest.mark.slow
+def test_the_demo_passes_on_a_processor_that_dies_of_half_precision(tmp_path):
+    answer = on_a_dying_processor(
+        "examples/demo.py", "--out", str(tmp_path / "demo"), "--epochs", "1", half_precision="none"
+    )
+    assert answer.returncode == 0, answer.stderr[-3000:]
+    assert (tmp_path / "demo" / "report.html").is_file()

@@ -341,6 +341,7 @@ def test_the_first_readable_image_gives_the_shape(tmp_path):
         first_shape(open_source(str(tmp_path)))
 
 
+@pytest.mark.usefixtures("half_precision")
 def test_mixed_precision_trains_close_to_single_precision(tmp_path):
     runs = {name: run_quietly(settings("simclr", tmp_path / name, precision=name)) for name in ("32", "bf16")}
     losses = [[line["loss"] for line in run.metrics.lines if "loss" in line] for run in runs.values()]
