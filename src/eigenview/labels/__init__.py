@@ -1,0 +1,25 @@
+"""The image graph at work: which pictures to label, and the labels of the rest."""
+
+from __future__ import annotations
+
+from eigenview.labels.calibration import calibration_error
+from eigenview.labels.choosing import CHOOSERS, choose
+from eigenview.labels.graph import ImageGraph, Projection, image_graph, projection
+from eigenview.labels.live import Head, LiveLabels, graph_and_head
+from eigenview.labels.spreading import harmonic, label_spreading, poisson
+
+__all__ = [
+    "CHOOSERS",
+    "Head",
+    "ImageGraph",
+    "LiveLabels",
+    "Projection",
+    "calibration_error",
+    "choose",
+    "graph_and_head",
+    "harmonic",
+    "image_graph",
+    "label_spreading",
+    "poisson",
+    "projection",
+]

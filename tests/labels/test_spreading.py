@@ -1,0 +1,147 @@
+"""Ways to spread labels against loops and dense solutions, on parts without labels, and what is refused."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from eigenview.errors import DataError, SettingError
+from eigenview.labels import ImageGraph, LiveLabels, graph_and_head, harmonic, image_graph, label_spreading, poisson
+from tests.labels.graphs import clouds, some_labels
+
+WAYS = [label_spreading, harmonic, poisson, graph_and_head]
+FEW = [0, 31, 62, 3]
+
+
+def two_islands() -> tuple[ImageGraph, Tensor]:
+    """Twelve rows around one corner and twelve around the opposite one, joined by nothing."""
+    noise = torch.randn(24, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64) / 50
+    side = torch.tensor([1.0] * 12 + [-1.0] * 12, dtype=torch.float64)
+    return image_graph(torch.stack([side, 0 * side, 0 * side], dim=1) + noise, neighbours=3), (side < 0).long()
+
+
+def test_label_spreading_is_a_hundred_steps_of_the_loop() -> None:
+    graph, truth = clouds(each=8)
+    labels = some_labels(truth, [0, 9, 17])
+    n = len(truth)
+    weights = graph.normalized.toarray().astype(np.float64)
+    given = np.zeros((n, 3))
+    for row in (0, 9, 17):
+        given[row, truth[row]] = 1
+    flow = given.copy()
+    for _ in range(100):
+        flow = np.array(
+            [
+                [0.99 * sum(weights[i, j] * flow[j, c] for j in range(n)) + 0.01 * given[i, c] for c in range(3)]
+                for i in range(n)
+            ]
+        )
+    flow /= flow.sum(axis=0)
+    expected = flow / flow.sum(axis=1, keepdims=True)
+    expected[[0, 9, 17]] = np.eye(3)
+    assert np.allclose(label_spreading(graph, labels, classes=3).numpy(), expected, atol=1e-4)
+
+
+def test_harmonic_rows_are_the_mean_of_their_neighbours() -> None:
+    graph, truth = clouds(each=8)
+    labels = some_labels(truth, [0, 9, 17])
+    answers = harmonic(graph, labels, classes=3).numpy()
+    weights = graph.weights.toarray()
+    for row in (labels < 0).nonzero().flatten().tolist():
+        mean = weights[row] @ answers / weights[row].sum()
+        assert np.allclose(answers[row], mean, atol=1e-3)
+
+
+def test_poisson_solves_its_equation() -> None:
+    graph, truth = clouds(each=8, spread=2.0)
+    labels = some_labels(truth, [0, 1, 9, 17])
+    weights = graph.weights.toarray().astype(np.float64)
+    laplacian = np.diag(weights.sum(axis=1)) - weights
+    sources, mean = np.zeros((len(truth), 3)), np.array([0.5, 0.25, 0.25])
+    for row in (0, 1, 9, 17):
+        sources[row] = np.eye(3)[truth[row]] - mean
+    flow = np.linalg.lstsq(laplacian, sources, rcond=None)[0]
+    degree = weights.sum(axis=1)
+    flow -= degree @ flow / degree.sum()  # the solution whose mean by degree is zero
+    positive = np.maximum(flow / mean, 0)
+    expected = positive / positive.sum(axis=1, keepdims=True)
+    expected[[0, 1, 9, 17]] = np.eye(3)[truth[[0, 1, 9, 17]]]
+    assert np.allclose(poisson(graph, labels, classes=3).numpy(), expected, atol=0.01)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_separate_clouds_get_their_labels(way) -> None:
+    graph, truth = clouds()
+    answers = way(graph, some_labels(truth, FEW), classes=3)
+    assert torch.allclose(answers.sum(dim=1), torch.ones(len(truth)), atol=1e-5)
+    assert (answers.argmax(dim=1) == truth).double().mean() > 0.95
+    assert torch.equal(answers[FEW], torch.eye(3)[truth[FEW]])
+
+
+@pytest.mark.parametrize("way", [label_spreading, harmonic, poisson])
+def test_classes_are_equally_likely_where_nothing_reaches(way) -> None:
+    graph, _ = two_islands()
+    labels = torch.full((24,), -1)
+    labels[0], labels[1] = 0, 2
+    assert torch.allclose(way(graph, labels, classes=3)[12:], torch.tensor([0.5, 0.0, 0.5]))
+
+
+def test_the_head_answers_where_the_graph_does_not_reach() -> None:
+    graph, _ = two_islands()
+    labels = torch.full((24,), -1)
+    labels[0], labels[1] = 0, 1
+    answers = graph_and_head(graph, labels, classes=2)
+    assert bool(answers.isfinite().all())
+    assert torch.allclose(answers.sum(dim=1), torch.ones(24), atol=1e-5)
+
+
+@pytest.mark.parametrize("way", [label_spreading, graph_and_head])
+def test_given_class_sizes_are_met(way) -> None:
+    graph, truth = clouds(spread=2.0)
+    sizes = torch.tensor([6.0, 3.0, 1.0])
+    answers = way(graph, some_labels(truth, FEW), classes=3, sizes=sizes)
+    assert torch.allclose(answers.mean(dim=0), sizes / 10, atol=0.05)
+
+
+def test_one_more_label_is_what_starting_anew_gives() -> None:
+    graph, truth = clouds(spread=1.5)
+    live = LiveLabels(graph, some_labels(truth, FEW), classes=3)
+    live.probabilities()
+    live.put(40, int(truth[40]))
+    live.put(62, 0)
+    live.put(3, -1)
+    live.put(3, int(truth[3]))
+    live.put(62, int(truth[62]))
+    anew = some_labels(truth, [*FEW, 40])
+    assert torch.equal(live.labels, anew)
+    assert torch.allclose(live.probabilities(), graph_and_head(graph, anew, classes=3), atol=0.05)
+
+
+def test_a_head_labels_rows_that_come_later() -> None:
+    graph, truth = clouds()
+    head = LiveLabels(graph, some_labels(truth, FEW), classes=3).head()
+    assert (head.probabilities(graph.rows).argmax(dim=1) == truth).double().mean() > 0.95
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_labels_that_say_nothing_are_refused(way) -> None:
+    graph, truth = clouds()
+    with pytest.raises(DataError, match="no image has a label yet"):
+        way(graph, torch.full_like(truth, -1), classes=3)
+    with pytest.raises(DataError, match="all 2 labels name one class, 0"):
+        way(graph, some_labels(truth, [0, 1]), classes=3)
+    with pytest.raises(DataError, match=r"labels must lie in 0 … 1; they run from 0 to 2"):
+        way(graph, some_labels(truth, FEW), classes=2)
+    with pytest.raises(DataError, match="labels must be 90 numbers"):
+        way(graph, truth[:5], classes=3)
+    with pytest.raises(SettingError, match="class sizes must be 3 numbers above 0"):
+        way(graph, some_labels(truth, FEW), classes=3, sizes=torch.tensor([1.0, 0.0, 1.0]))
+
+
+def test_a_label_of_no_class_is_refused_as_it_comes() -> None:
+    graph, truth = clouds()
+    live = LiveLabels(graph, some_labels(truth, FEW), classes=3)
+    with pytest.raises(DataError, match="no row 90 or class 0: 90 rows, 3 classes"):
+        live.put(90, 0)
