@@ -43,7 +43,7 @@ from eigenview.evaluation import (
 )
 from eigenview.evaluation.subjects import RAW_PIXELS, SUPERVISED, UNTRAINED
 from eigenview.files import read_object, write_json
-from eigenview.runs import Score, TrainedRun, is_run, open_run, read_config
+from eigenview.runs import OpenedRun, Score, is_run, open_run, read_config
 from eigenview.training import train
 
 RUN, OTHER = "simclr-0", "align-uniform-0"
@@ -96,7 +96,7 @@ class Bench:
     def _decoded(self, place: str) -> Source:
         return decoded(open_source(self.data / place), shows_progress=False)
 
-    def run(self, name: str) -> TrainedRun:
+    def run(self, name: str) -> OpenedRun:
         return open_run(self.runs / name)
 
     def subject(self, name: str) -> Subject:
@@ -210,7 +210,7 @@ def _depth(bench: Bench, name: str, layers: Sequence[str], whose: str) -> Iterab
     return depth_scores(subject, bench.rooms, bench.how, layers=layers, protocol=DEPTH)
 
 
-def _alexnet(bench: Bench) -> TrainedRun:
+def _alexnet(bench: Bench) -> OpenedRun:
     folder = bench.out / ALEXNET
     if not (folder / "done").exists():
         given = {

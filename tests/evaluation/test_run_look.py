@@ -19,7 +19,7 @@ from eigenview.evaluation import Observed, diagnose_observation, diagnose_run, o
 from eigenview.evaluation.observation import UNSEEN_EPOCH
 from eigenview.files import write_json
 from eigenview.nn import build_encoder
-from eigenview.runs import TrainedRun, open_run
+from eigenview.runs import OpenedRun, open_run
 from eigenview.views import Views, centre_view, preset, recipe_to_json
 from tests.training.runs import run_quietly, settings
 
@@ -30,7 +30,7 @@ def digits(count: int = 300, **options) -> ArraySource:
     return ArraySource(pixels, **{"labels": numbers[:count], **options})
 
 
-def embedded(run: TrainedRun, source: ArraySource, module) -> list[torch.Tensor]:
+def embedded(run: OpenedRun, source: ArraySource, module) -> list[torch.Tensor]:
     """Two views of every image, all at once."""
     every = np.arange(len(source))
     made = Views(run.recipe, seed=0)(source.batch(every), torch.from_numpy(every), epoch=UNSEEN_EPOCH)

@@ -13,7 +13,7 @@ from eigenview.errors import DataError
 from eigenview.evaluation import Observed, Task, diagnose_run, evaluate_run, extract, observe, save_sample
 from eigenview.evaluation.observation import UNSEEN_EPOCH
 from eigenview.evaluation.sampling import label_stored_sample
-from eigenview.runs import Sample, TrainedRun, open_run
+from eigenview.runs import OpenedRun, Sample, open_run
 from eigenview.views import Views
 
 IMAGES, LABELS = load_digits(n_class=3, return_X_y=True)
@@ -21,7 +21,7 @@ IMAGES, LABELS = (IMAGES.reshape(-1, 8, 8) * 15).astype(np.uint8)[:60], LABELS[:
 SOURCE = ArraySource(IMAGES, labels=LABELS, classes=["a", "b", "c"])
 
 
-def sampled(run: TrainedRun, source=SOURCE, *, items: int = 60, seed: int = 0) -> Sample:
+def sampled(run: OpenedRun, source=SOURCE, *, items: int = 60, seed: int = 0) -> Sample:
     save_sample(run, source, observe(Observed.of_run(run), source, items=items, seed=seed))
     return run.directory.sample()
 

@@ -157,7 +157,7 @@ def test_the_lines_of_the_readme_work_as_they_stand(both, tmp_path):
         assert run.config.steps == 6
         assert run.metrics[-1]["step"] == 6
         emb = run.embed("photos/")
-        assert emb.array.shape == (40, run.trained.encoder.feature_width)
+        assert emb.array.shape == (40, run.opened.encoder.feature_width)
         assert emb.about.run == "photos"
         for query in ("photos/discs/07.jpg", "discs/07.jpg", "07.jpg", both.python / "photos/discs/07.jpg"):
             (answer,) = emb.neighbours(query, k=3)

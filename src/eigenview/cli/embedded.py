@@ -13,11 +13,11 @@ from eigenview.progress import progress_bar
 
 if TYPE_CHECKING:
     from eigenview.cli.output import Output
-    from eigenview.runs import TrainedRun
+    from eigenview.runs import OpenedRun
     from eigenview.search import Embedded, Embeddings
 
 
-def embed_shown(run: TrainedRun, spec: str, out: Path | None, output: Output, **options: Any) -> Embedded:
+def embed_shown(run: OpenedRun, spec: str, out: Path | None, output: Output, **options: Any) -> Embedded:
     """``embed`` with progress; after the first images it says how long all will take."""
     from eigenview.search import embed
 
@@ -48,7 +48,7 @@ def shown_embedding(output: Output) -> Iterator[Callable[[int, int | None], None
 
 def open_or_embed(
     given: Path, source: str | None, options: RunOptions, output: Output
-) -> tuple[Embeddings, TrainedRun | None]:
+) -> tuple[Embeddings, OpenedRun | None]:
     """The embeddings in a file, of a run, or of an encoder by name; and the run, if there is one.
 
     A run without any embeds ``source``, or what it was trained on, first.

@@ -29,7 +29,7 @@ from eigenview.errors import SettingError
 
 if TYPE_CHECKING:
     from eigenview.evaluation import Folds, Task
-    from eigenview.runs import Score, TrainedRun
+    from eigenview.runs import OpenedRun, Score
 
 
 class Options(RunOptions):
@@ -96,7 +96,7 @@ def _measured_vectors(options: Options) -> tuple[Path, Iterator[Score]]:
     )
 
 
-def _measured(options: Options, run: TrainedRun, output: Output) -> Iterator[Score]:
+def _measured(options: Options, run: OpenedRun, output: Output) -> Iterator[Score]:
     from eigenview.evaluation import BASELINES, Measuring, evaluate_run
 
     tasks: list[Task | Folds] = [*_tasks(options, output)] if options.folds is None else [_folds(options)]

@@ -18,7 +18,7 @@ from eigenview.settings import Strict
 if TYPE_CHECKING:
     from eigenview.cli.output import Output
     from eigenview.data import Source
-    from eigenview.runs import RunDirectory, TrainedRun
+    from eigenview.runs import OpenedRun, RunDirectory
 
 VECTORS = (".parquet", ".npy", ".npz")  # files of embeddings
 TRIED = 16  # images that are encoded to tell how long all will take
@@ -48,7 +48,7 @@ class RunOptions(OpenOptions, EncoderOptions):
     """A run or an encoder by name."""
 
 
-def open_with(options: RunOptions, given: str | Path, output: Output, source: str | None = None) -> TrainedRun:
+def open_with(options: RunOptions, given: str | Path, output: Output, source: str | None = None) -> OpenedRun:
     """The run in a folder, or an encoder by name that looks at ``source``; what it is and where it computes is said."""
     from eigenview.devices import device_text, find_device
     from eigenview.runs import is_run, open_run
@@ -61,7 +61,7 @@ def open_with(options: RunOptions, given: str | Path, output: Output, source: st
     return run
 
 
-def open_named(options: EncoderOptions, name: str, output: Output, spec: str | None) -> TrainedRun:
+def open_named(options: EncoderOptions, name: str, output: Output, spec: str | None) -> OpenedRun:
     """An encoder by name, a run or a weights file, to look at ``spec`` with."""
     from eigenview.data import open_source
     from eigenview.devices import device_text, find_device
@@ -99,7 +99,7 @@ def vectors_folder(options: EncoderOptions, file: Path, source: str | None = Non
     return folder_of_vectors(file, options.keep_in or Path("runs") / file.stem, spec=source or "")
 
 
-def seconds_an_image(run: TrainedRun, source: Source) -> float:
+def seconds_an_image(run: OpenedRun, source: Source) -> float:
     """Measured on a few images of the source: reading, decoding, encoding."""
     import numpy as np
 

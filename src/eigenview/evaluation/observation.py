@@ -16,7 +16,7 @@ from eigenview.diagnostics import Diagnosis, RunProgress, Sampling, diagnose, di
 from eigenview.diagnostics.clusters import PrototypeUsage
 from eigenview.errors import DataError, SettingError
 from eigenview.nn import POOLED, Encoder
-from eigenview.runs import TrainedRun
+from eigenview.runs import OpenedRun
 from eigenview.views import CentreView, Recipe, Views
 
 UNSEEN_EPOCH = 1_000_003  # views are drawn as of this epoch: none that training has seen
@@ -33,7 +33,7 @@ class Observed:
     prototypes: tuple[Tensor, ...] = ()  # (K, d) each
 
     @classmethod
-    def of_run(cls, run: TrainedRun) -> Observed:
+    def of_run(cls, run: OpenedRun) -> Observed:
         return cls(run.encoder, run.recipe, run.view, run.head, run.prototypes)
 
     @property

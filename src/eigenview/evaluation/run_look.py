@@ -9,13 +9,13 @@ from eigenview.diagnostics import Diagnosis
 from eigenview.errors import SettingError
 from eigenview.evaluation.observation import Observed, diagnose_observation, features_only, observe
 from eigenview.evaluation.sampling import save_sample
-from eigenview.runs import TrainedRun
+from eigenview.runs import OpenedRun
 
 Where = Literal["projection", "features"]
 
 
 def diagnose_run(
-    run: TrainedRun,
+    run: OpenedRun,
     source: Source,
     *,
     items: int = 5000,

@@ -15,19 +15,19 @@ from eigenview.evaluation.folds import fold_scores
 from eigenview.evaluation.sampling import label_stored_sample
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
 from eigenview.nn import POOLED
-from eigenview.runs import SEEN, Score, TrainedRun
+from eigenview.runs import SEEN, OpenedRun, Score
 
 CHANCE = 0.05  # share of the test images that training may have seen as copies, by accident
 
 
 def evaluate_run(
-    run: TrainedRun,
+    run: OpenedRun,
     tasks: Sequence[Task | Folds],
     *,
     protocols: Sequence[str] = ("knn", "linear"),
     layers: Sequence[str] = (POOLED,),
     baselines: Sequence[str] = tuple(BASELINES),
-    supervised: TrainedRun | None = None,
+    supervised: OpenedRun | None = None,
     measuring: Measuring | None = None,
 ) -> Iterator[Score]:
     """Scores of a run and its baselines on every task (or folds), kept in ``RUN/evaluation`` as soon as they are known.
@@ -59,7 +59,7 @@ def evaluate_run(
 
 
 def _noted(
-    scores: Iterable[Score], subject: Subject, runs: Sequence[TrainedRun | None], test: Source
+    scores: Iterable[Score], subject: Subject, runs: Sequence[OpenedRun | None], test: Source
 ) -> Iterator[Score]:
     """Scores that say so where the subject is one of ``runs`` that was trained on the test images."""
     trained = next((run for run in runs if run is not None and run.encoder is subject.encoder), None)

@@ -20,7 +20,7 @@ from eigenview.errors import DataError
 from eigenview.evaluation.clustering import cluster
 from eigenview.evaluation.observation import Observation, nearest_prototype
 from eigenview.evaluation.subjects import Folds, Task
-from eigenview.runs import PUBLISHED, Packed, RunDirectory, TrainedRun, label_sample, write_sample
+from eigenview.runs import PUBLISHED, OpenedRun, Packed, RunDirectory, label_sample, write_sample
 from eigenview.views import Cropper, Recipe, Views
 from eigenview.views.picture import view_pixels
 
@@ -32,7 +32,7 @@ LEAST_CLUSTERS, UNLABELLED_CLUSTERS = 2, 10  # where the graph suggests one clou
 
 
 def save_sample(
-    run: TrainedRun | RunDirectory,
+    run: OpenedRun | RunDirectory,
     source: Source,
     observation: Observation,
     *,
@@ -56,21 +56,21 @@ def save_sample(
         "classes": None if observation.labels is None or source.classes is None else list(source.classes),
         "source": str(source.describe()),
         "seed": observation.seed,
-        "checkpoint": run.checkpoint if isinstance(run, TrainedRun) else PUBLISHED,
+        "checkpoint": run.checkpoint if isinstance(run, OpenedRun) else PUBLISHED,
         "keys": list(image_keys(chosen)),
         "outliers": list(outliers),
         "copies": [list(members) for members in copies],
     }
-    if observation.has_head and isinstance(run, TrainedRun):
+    if observation.has_head and isinstance(run, OpenedRun):
         first, second = observation.views
         sample |= {"first_view": first.numpy(), "second_view": second.numpy()}
         fitting = [table for table in run.prototypes[:1] if table.shape[1] == first.shape[1]]
         sample["prototypes"] = nearest_prototype(first, fitting[0]).numpy() if fitting else None
-    views = _views(chosen, run.recipe, run.directory.seed) if isinstance(run, TrainedRun) else None
+    views = _views(chosen, run.recipe, run.directory.seed) if isinstance(run, OpenedRun) else None
     return write_sample(run.folder, sample, thumbnails=_thumbnails(chosen), views=views)
 
 
-def label_stored_sample(run: TrainedRun, tasks: Sequence[Task | Folds]) -> bool:
+def label_stored_sample(run: OpenedRun, tasks: Sequence[Task | Folds]) -> bool:
     """Labels for the run's stored sample from a task that has the very same images, so that the map shows classes.
 
     False where the sample has labels, or no task has half of its images.

@@ -18,7 +18,7 @@ from eigenview.evaluation.features import Features, extract
 from eigenview.files import JSON
 from eigenview.names import Table
 from eigenview.nn import Encoder
-from eigenview.runs import TrainedRun
+from eigenview.runs import OpenedRun
 from eigenview.views import CentreView
 
 START, UNTRAINED, RAW_PIXELS, COLOURS, SUPERVISED = (
@@ -68,7 +68,7 @@ class Subject:
         )
 
     @classmethod
-    def of_run(cls, run: TrainedRun, *, name: str | None = None, with_head: bool = False) -> Subject:
+    def of_run(cls, run: OpenedRun, *, name: str | None = None, with_head: bool = False) -> Subject:
         return cls(name or run.name, run.encoder, run.view, run.needed_head() if with_head else None)
 
 
@@ -127,7 +127,7 @@ class Measuring:
         return subject.features(source, layers, self, view=view)
 
 
-MAKERS: dict[str, Callable[[TrainedRun, int], Encoder | None]] = {  # None: a run that has no such thing
+MAKERS: dict[str, Callable[[OpenedRun, int], Encoder | None]] = {  # None: a run that has no such thing
     START: lambda run, _: run.starting_point(),
     UNTRAINED: lambda run, seed: run.untrained(seed=seed),
     RAW_PIXELS: lambda run, _: RawPixels(run.view.size, channels=run.channels),
@@ -137,10 +137,10 @@ BASELINES = Table("baseline", MAKERS)
 
 
 def subjects_of(
-    run: TrainedRun,
+    run: OpenedRun,
     *,
     baselines: Sequence[str] = tuple(BASELINES),
-    supervised: TrainedRun | None = None,
+    supervised: OpenedRun | None = None,
     with_head: bool = False,
     seed: int = 0,
 ) -> list[Subject]:

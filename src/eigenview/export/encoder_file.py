@@ -15,7 +15,7 @@ from eigenview.export.names import architecture_of, options_of
 from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
 from eigenview.files import atomic_path, inside, save_tensors, save_torch, write_text
 from eigenview.nn import Encoder, build_encoder, read_weights
-from eigenview.runs import NamedEncoder, TrainedRun, is_run, open_named, open_run
+from eigenview.runs import NamedEncoder, OpenedRun, is_run, open_named, open_run
 from eigenview.runs.card import KEY, Card, card_of, read_card
 from eigenview.tensors import sealed
 from eigenview.views import CentreView
@@ -55,7 +55,7 @@ class LoadedEncoder:
 
 
 def export(
-    run: str | Path | TrainedRun | NamedEncoder | Encoder,
+    run: str | Path | OpenedRun | NamedEncoder | Encoder,
     to: Format,
     out: str | Path | None = None,
     *,
@@ -91,7 +91,7 @@ def export(
     return Exported(place, card, difference)
 
 
-def _opened(given: str | Path) -> TrainedRun | NamedEncoder:
+def _opened(given: str | Path) -> OpenedRun | NamedEncoder:
     return open_run(given) if is_run(given) or os.sep in str(given) else open_named(str(given))
 
 
@@ -111,9 +111,9 @@ def load_exported(path: str | Path) -> LoadedEncoder:
     return LoadedEncoder(encoder.eval(), card.view, card)
 
 
-def _place(run: TrainedRun | NamedEncoder | Encoder, to: str, out: str | Path | None) -> Path:
+def _place(run: OpenedRun | NamedEncoder | Encoder, to: str, out: str | Path | None) -> Path:
     if out is None:
-        if not isinstance(run, TrainedRun):
+        if not isinstance(run, OpenedRun):
             raise SettingError("an encoder that belongs to no run needs out (-o), the file to write")
         return inside(run.folder, "export") / f"{to}{SUFFIXES[to][0]}"
     place = Path(out)

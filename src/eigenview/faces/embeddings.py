@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from eigenview.diagnostics import Diagnosis, diagnose
 from eigenview.report.structure import first_projection
-from eigenview.runs import TrainedRun
+from eigenview.runs import OpenedRun
 from eigenview.search import About, Answer, DuplicateSets, contact_sheet, duplicates, neighbours, save_embeddings
 from eigenview.search import Embeddings as Stored
 from eigenview.search import open_embeddings as open_stored
@@ -21,7 +21,7 @@ Query = int | str | Path
 class Embeddings:
     """What an encoder says about a source. ``array`` (n, d), a name and perhaps a label for each row."""
 
-    def __init__(self, stored: Stored, *, run: TrainedRun | None = None) -> None:
+    def __init__(self, stored: Stored, *, run: OpenedRun | None = None) -> None:
         self.stored, self._run = stored, run
 
     def __repr__(self) -> str:
@@ -76,6 +76,6 @@ class Embeddings:
         return save_embeddings(self.stored, out)
 
 
-def open_embeddings(path: str | Path, *, run: TrainedRun | None = None) -> Embeddings:
+def open_embeddings(path: str | Path, *, run: OpenedRun | None = None) -> Embeddings:
     """Embeddings in a .parquet or .npy file, or those of a run directory."""
     return Embeddings(open_stored(path), run=run)

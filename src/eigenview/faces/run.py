@@ -19,16 +19,16 @@ from eigenview.names import named_code
 from eigenview.report import write_report
 from eigenview.runs import (
     LAST,
+    OpenedRun,
     RunDirectory,
     Score,
     TrainConfig,
-    TrainedRun,
     best_encoder,
     encoder_named,
     folder_for,
 )
-from eigenview.runs import open_encoder as open_untrained
-from eigenview.runs import open_run as open_trained
+from eigenview.runs import open_encoder as open_by_name
+from eigenview.runs import open_run as open_directory
 from eigenview.search import embed
 from eigenview.search import look as look_at
 from eigenview.search.about import anchored
@@ -48,7 +48,7 @@ class Run:
         *,
         checkpoint: str = LAST,
         encoder: nn.Module | str | None = None,
-        opened: TrainedRun | None = None,
+        opened: OpenedRun | None = None,
     ) -> None:
         self.directory = RunDirectory.existing(os.path.abspath(folder))  # good after a change of folder, too
         self.checkpoint, self._encoder = checkpoint, encoder
@@ -76,13 +76,13 @@ class Run:
         return self.directory.scores()
 
     @property
-    def trained(self) -> TrainedRun:
+    def opened(self) -> OpenedRun:
         """The encoder with its weights, its view, head and prototypes."""
         if self._opened is None:
             name = self._encoder if isinstance(self._encoder, str) else None
             module = None if isinstance(self._encoder, str) else self._encoder
             with named_code(name):
-                self._opened = open_trained(self.directory, checkpoint=self.checkpoint, encoder=module)
+                self._opened = open_directory(self.directory, checkpoint=self.checkpoint, encoder=module)
         return self._opened
 
     def _source(self, source: AnyImages | None) -> Source:
@@ -106,12 +106,12 @@ class Run:
         task = open_task(source, test, seed=seed)
         how = Measuring(cache=None if cache is None else Path(cache), seed=seed)
         return list(
-            evaluate_run(self.trained, [task], protocols=protocols, layers=layers, baselines=baselines, measuring=how)
+            evaluate_run(self.opened, [task], protocols=protocols, layers=layers, baselines=baselines, measuring=how)
         )
 
     def diagnose(self, source: AnyImages | None = None, *, items: int = 5000, seed: int = 0) -> Diagnosis:
         """Figures and a verdict, no labels needed, on the images of its training unless others are given; kept."""
-        return diagnose_run(self.trained, self._source(source), items=items, seed=seed, keeps=True)
+        return diagnose_run(self.opened, self._source(source), items=items, seed=seed, keeps=True)
 
     def report(self, out: str | Path | None = None) -> Path:
         """One web page about the run."""
@@ -119,14 +119,14 @@ class Run:
 
     def export(self, to: Format = "safetensors", out: str | Path | None = None) -> Exported:
         """The encoder for others to load."""
-        return export(self.trained, to, out)
+        return export(self.opened, to, out)
 
     def embed(
         self, source: str | Path | Source | None = None, out: str | Path | None = None, *, layer: str = "pooled"
     ) -> Embeddings:
         """A vector for every image, of its training unless others are given; ``out`` is ``RUN/embeddings.parquet``."""
         images = source if source is not None else self._source(None)
-        return open_embeddings(embed(self.trained, images, out, layer=layer).path, run=self.trained)
+        return open_embeddings(embed(self.opened, images, out, layer=layer).path, run=self.opened)
 
 
 def open_run(folder: str | Path, *, checkpoint: str = LAST, encoder: nn.Module | str | None = None) -> Run:
@@ -155,7 +155,7 @@ def open_encoder(
         settings = encoder_named(name, weights=None if weights is None else os.path.abspath(weights))
         images = open_source(source) if isinstance(source, (str, Path)) else source
         folder = keep_in or folder_for(name, spec or images.describe().place, size=size)
-        opened = open_untrained(settings, images, folder, spec=spec, size=size, device=find_device(device))
+        opened = open_by_name(settings, images, folder, spec=spec, size=size, device=find_device(device))
     return Run(opened.folder, opened=opened)
 
 
@@ -166,7 +166,7 @@ def look(source: AnyImages, *, encoder: str | None = None, seed: int = 0, **opti
     """
     images = open_images(source, needs_index=True)
     run = open_encoder(encoder or best_encoder()[0], source, **options)
-    look_at(run.trained, images, spec=run.directory.source or None, seed=seed)
+    look_at(run.opened, images, spec=run.directory.source or None, seed=seed)
     run.report()
     return run
 

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-from eigenview.runs.checkpoints import BEST, LAST, PREVIOUS, Checkpoint, Checkpoints
-from eigenview.runs.config import TrainConfig, load_config, merge_settings, read_config, stored_settings
-from eigenview.runs.directory import UNREADABLE, RunDirectory, is_run
-from eigenview.runs.facts import DataFacts, EncoderRecord, EnvironmentFacts, data_facts, environment_facts
-from eigenview.runs.lock import RunLock
-from eigenview.runs.metrics import Metrics, MetricsFile, number
-from eigenview.runs.sample import Packed, Sample, Sheets, label_sample, write_sample
-from eigenview.runs.scores import SEEN, Score, ScoreFolder
-from eigenview.runs.trained import OWN, PUBLISHED, TrainedRun, fresh_copy, open_run
-from eigenview.runs.untrained import (
+from eigenview.runs.by_name import (
     NamedEncoder,
     best_encoder,
     encoder_named,
@@ -20,6 +11,15 @@ from eigenview.runs.untrained import (
     open_encoder,
     open_named,
 )
+from eigenview.runs.checkpoints import BEST, LAST, PREVIOUS, Checkpoint, Checkpoints
+from eigenview.runs.config import TrainConfig, load_config, merge_settings, read_config, stored_settings
+from eigenview.runs.directory import UNREADABLE, RunDirectory, is_run
+from eigenview.runs.facts import DataFacts, EncoderRecord, EnvironmentFacts, data_facts, environment_facts
+from eigenview.runs.lock import RunLock
+from eigenview.runs.metrics import Metrics, MetricsFile, number
+from eigenview.runs.opened import OWN, PUBLISHED, OpenedRun, fresh_copy, open_run
+from eigenview.runs.sample import Packed, Sample, Sheets, label_sample, write_sample
+from eigenview.runs.scores import SEEN, Score, ScoreFolder
 
 __all__ = [
     "BEST",
@@ -37,6 +37,7 @@ __all__ = [
     "Metrics",
     "MetricsFile",
     "NamedEncoder",
+    "OpenedRun",
     "Packed",
     "RunDirectory",
     "RunLock",
@@ -45,7 +46,6 @@ __all__ = [
     "ScoreFolder",
     "Sheets",
     "TrainConfig",
-    "TrainedRun",
     "best_encoder",
     "data_facts",
     "encoder_named",

@@ -227,7 +227,7 @@ class RunDirectory:
         write_json(self.folder / METHOD, asdict(method), indent=2)
         self._forget()
 
-    def prepare_untrained(self, encoder: EncoderRecord, data: DataFacts | None, environment: EnvironmentFacts) -> None:
+    def prepare_by_name(self, encoder: EncoderRecord, data: DataFacts | None, environment: EnvironmentFacts) -> None:
         """Write what the folder says of an encoder that is not trained here; a folder of another one is refused."""
         if is_run(self.folder) and (self.is_trained or not self._is_same(encoder)):
             raise SettingError(f"{printable(self.folder)} holds another run or encoder already; choose another folder")

@@ -15,7 +15,7 @@ from eigenview.diagnostics import Diagnosis
 from eigenview.errors import DataError
 from eigenview.evaluation import Observation, diagnose_run, save_sample
 from eigenview.graph.nearest import nearest
-from eigenview.runs import RunDirectory, TrainedRun
+from eigenview.runs import OpenedRun, RunDirectory
 from eigenview.search.duplicate_sets import DuplicateSets, duplicates
 from eigenview.search.embedding import Progress, embed
 from eigenview.search.stored import Embeddings, open_embeddings
@@ -44,7 +44,7 @@ def passes(images: int) -> int:
 
 
 def look(
-    run: TrainedRun,
+    run: OpenedRun,
     source: Source,
     *,
     spec: str | None = None,
@@ -81,7 +81,7 @@ def most_isolated(vectors: torch.Tensor) -> NDArray[np.int64]:
 
 
 def keep_sample(
-    run: TrainedRun | RunDirectory,
+    run: OpenedRun | RunDirectory,
     source: Source,
     stored: Embeddings,
     copies: DuplicateSets,

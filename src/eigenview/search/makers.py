@@ -10,10 +10,10 @@ from eigenview.batches import Extractor
 from eigenview.batches.identity import weights_identity
 from eigenview.errors import SettingError
 from eigenview.nn import POOLED, Encoder
-from eigenview.runs import TrainedRun, open_run
+from eigenview.runs import OpenedRun, open_run
 from eigenview.views import CentreView
 
-AnyRun = str | Path | TrainedRun | Encoder
+AnyRun = str | Path | OpenedRun | Encoder
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,6 @@ def maker_of(run: AnyRun, *, view: CentreView | None = None, layer: str = POOLED
         return Maker(Extractor(run, (layer,)), view, type(run).__name__, None)
     if isinstance(run, (str, Path)):
         run = open_run(run)
-    if not isinstance(run, TrainedRun):
+    if not isinstance(run, OpenedRun):
         raise SettingError(f"a run is its folder, an open run, or an Encoder with view=; got {type(run).__name__}")
     return Maker(Extractor(run.encoder, (layer,)), view or run.view, run.name, run.folder.resolve())

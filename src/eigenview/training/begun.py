@@ -15,7 +15,7 @@ from eigenview.nn.inputs import EncoderFacts, InputSpec
 from eigenview.nn.settings import EncoderSettings
 from eigenview.optim import freeze_blocks
 from eigenview.runs import EncoderRecord, TrainConfig
-from eigenview.runs.trained import starting_encoder
+from eigenview.runs.opened import starting_encoder
 from eigenview.views import CentreView, Recipe, centre_view
 from eigenview.views.settings import Shape
 

@@ -14,7 +14,7 @@ from eigenview.errors import DataError, SettingError
 from eigenview.export import export
 from eigenview.nn.inputs import InputSpec
 from eigenview.runs import RunDirectory, encoder_named, folder_for, is_run, open_encoder, open_run
-from eigenview.runs.untrained import fitting_size, view_of
+from eigenview.runs.by_name import fitting_size, view_of
 from tests.made_runs import MadeRuns
 
 

@@ -22,7 +22,7 @@ from eigenview.nn.settings import EncoderSettings
 from eigenview.runs.card import Card, read_card
 from eigenview.runs.directory import RunDirectory, is_run
 from eigenview.runs.facts import EncoderRecord, data_facts, environment_facts
-from eigenview.runs.trained import PUBLISHED, TrainedRun, starting_encoder
+from eigenview.runs.opened import PUBLISHED, OpenedRun, starting_encoder
 from eigenview.views import CentreView, Recipe, auto_recipe, centre_view
 from eigenview.views.settings import Shape
 
@@ -39,7 +39,7 @@ def open_encoder(
     spec: str = "",
     size: int | None = None,
     device: str | torch.device = "cpu",
-) -> TrainedRun:
+) -> OpenedRun:
     """The encoder that ``settings`` name, ready to look at ``source``; what is measured is kept in ``folder``.
 
     It sees images as its makers trained it: size, crop, interpolation, mean and deviation. ``size`` is another size in
@@ -61,8 +61,8 @@ def open_encoder(
     )
     directory = RunDirectory(folder)
     data = data_facts(source, _recipe(view, shape), shape, fingerprint=None)
-    directory.prepare_untrained(record, data, environment_facts(torch.device(device), 1))
-    return TrainedRun(directory, PUBLISHED, encoder.to(device), {})
+    directory.prepare_by_name(record, data, environment_facts(torch.device(device), 1))
+    return OpenedRun(directory, PUBLISHED, encoder.to(device), {})
 
 
 def best_encoder() -> tuple[str, str]:
@@ -192,7 +192,7 @@ def folder_of_vectors(file: Path, folder: str | Path, *, spec: str = "") -> RunD
     settings = EncoderSettings(name=VECTORS, weights=os.path.abspath(file))
     record = EncoderRecord(settings=settings, weights=file.name, digest=file_digest(file), source=spec)
     directory = RunDirectory(folder)
-    directory.prepare_untrained(record, None, environment_facts(torch.device("cpu"), 1))
+    directory.prepare_by_name(record, None, environment_facts(torch.device("cpu"), 1))
     return directory
 
 

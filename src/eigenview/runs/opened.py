@@ -25,7 +25,7 @@ ENCODER = "encoder."  # before the encoder's tensors in a checkpoint: every meth
 
 
 @dataclass(frozen=True)
-class TrainedRun:
+class OpenedRun:
     """What evaluation, search, export and report use of a run."""
 
     directory: RunDirectory
@@ -123,7 +123,7 @@ def open_run(
     checkpoint: str = LAST,
     encoder: nn.Module | None = None,
     device: str | torch.device = "cpu",
-) -> TrainedRun:
+) -> OpenedRun:
     """The encoder of a run with a checkpoint's weights, whose hash is checked.
 
     ``encoder``: a module like the one given to ``train``, needed only where there was one.
@@ -138,7 +138,7 @@ def open_run(
             f"run: name it in this call (--encoder {settings.name}, or encoder=)"
         )
     if not directory.is_trained:
-        return _untrained_run(directory, encoder, device)
+        return _by_name(directory, encoder, device)
     record = directory.encoder
     channels = directory.data.image.channels if record is None else record.channels
     size = directory.view.size
@@ -148,7 +148,7 @@ def open_run(
         built = wrap(encoder, channels=channels, image_size=size)
     tensors = directory.checkpoints.weights(checkpoint)
     fill_module(built, tensors, directory.folder, prefix=ENCODER)
-    return TrainedRun(directory, checkpoint, built.eval().to(device), tensors)
+    return OpenedRun(directory, checkpoint, built.eval().to(device), tensors)
 
 
 def starting_encoder(settings: EncoderSettings, *, channels: int, image_size: int | None) -> LoadedEncoder:
@@ -165,19 +165,19 @@ def starting_encoder(settings: EncoderSettings, *, channels: int, image_size: in
     return LoadedEncoder(built.eval(), None, facts)
 
 
-def _untrained_run(directory: RunDirectory, encoder: nn.Module | None, device: str | torch.device) -> TrainedRun:
+def _by_name(directory: RunDirectory, encoder: nn.Module | None, device: str | torch.device) -> OpenedRun:
     """An encoder that was not trained here, loaded as the folder says; other weights than it says are refused."""
     record = directory.encoder
     assert record is not None
     if encoder is not None:
-        return TrainedRun(directory, PUBLISHED, wrap(encoder, channels=record.channels).eval().to(device), {})
+        return OpenedRun(directory, PUBLISHED, wrap(encoder, channels=record.channels).eval().to(device), {})
     loaded = starting_encoder(record.settings, channels=record.channels, image_size=directory.view.size)
     if record.digest and loaded.facts.digest != record.digest:
         raise DataError(
             f"the weights of {record.settings.name} are not those that {printable(directory.folder)} was made with "
             f"({record.weights}, {record.digest[:12]}…): choose another folder"
         )
-    return TrainedRun(directory, PUBLISHED, loaded.encoder.to(device), {})
+    return OpenedRun(directory, PUBLISHED, loaded.encoder.to(device), {})
 
 
 @torch.no_grad()
