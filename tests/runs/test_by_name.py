@@ -125,6 +125,7 @@ def test_a_library_s_own_margin_is_kept_and_small_images_are_not_enlarged_to_be_
 
 def test_folders_are_called_after_images_and_encoder():
     assert folder_for("timm:vit_tiny", "/data/my photos/?labelled=yes") == Path("runs/my-photos-timm-vit_tiny")
+    assert folder_for("small", "data/stl10/train.parquet") == Path("runs/stl10-train-small")
     assert folder_for("efficientnet-lite0", "tiles.parquet", size=96) == Path("runs/tiles-efficientnet-lite0-96px")
 
 

@@ -82,7 +82,7 @@ def test_half_a_character_in_a_protocol_is_refused(tmp_path):
     folder = ScoreFolder(tmp_path)
     file = folder.save(SCORE)
     file.write_text(json.dumps({**json.loads(file.read_text()), "protocol": {"k": "\ud800"}}))
-    with pytest.raises(DataError, match="its hashes do not fit"):
+    with pytest.raises(DataError, match="it was edited or damaged"):
         folder.load()
 
 

@@ -158,7 +158,7 @@ def outlier_gallery(sample: Sample) -> Html:
     """The images that are like no others, the most isolated first."""
     pictures = []
     for row in sample.outliers[:SHOWN_OUTLIERS]:
-        name = element("span.names", sample.names[row].rpartition("/")[2])
+        name = element("span.names", "/".join(sample.names[row].split("/")[-2:]))
         pictures.append(element("li", thumb(sample, row), element("span.caption", name)))
     return element("ul.duplicates", *pictures)
 

@@ -28,6 +28,7 @@ from eigenview.views.settings import Shape
 
 COLOUR = 3
 VECTORS = "vectors"  # the name of no encoder: a file of vectors, made elsewhere
+SPLITS = ("train", "test", "val", "images", "unlabelled")  # names that say nothing without their folder's
 SMALLEST, GRID, ENLARGED = 64, 32, 1.5  # pixels; pixels; times
 
 
@@ -198,7 +199,9 @@ def folder_of_vectors(file: Path, folder: str | Path, *, spec: str = "") -> RunD
 
 def folder_for(name: str, source: str, *, size: int | None = None) -> Path:
     """``runs/SOURCE-ENCODER``: where what is measured of an encoder on a source is kept unless told otherwise."""
-    place = os.path.basename(source.partition("?")[0].rstrip("/\\")) or "images"
-    words = [Path(place).stem, name.removesuffix(".safetensors").removesuffix(".onnx")]
+    place = Path(source.partition("?")[0])
+    words = [place.parent.name] if place.stem in SPLITS else []
+    words += [place.stem or "images", name.removesuffix(".safetensors").removesuffix(".onnx")]
     words += [] if size is None else [f"{size}px"]
-    return Path("runs") / "-".join(re.sub(r"[^\w.-]+", "-", word).strip("-.") or "encoder" for word in words)
+    cleaned = (re.sub(r"[^\w.-]+", "-", word).strip("-.") for word in words)
+    return Path("runs") / "-".join(word for word in cleaned if word)
