@@ -5,6 +5,7 @@ from __future__ import annotations
 from eigenview.labels.calibration import calibration_error
 from eigenview.labels.choosing import CHOOSERS, choose
 from eigenview.labels.graph import ImageGraph, Projection, image_graph, projection
+from eigenview.labels.kept import KeptGraph, kept_graph
 from eigenview.labels.live import Head, LiveLabels, graph_and_head
 from eigenview.labels.spreading import harmonic, label_spreading, poisson
 
@@ -12,6 +13,7 @@ __all__ = [
     "CHOOSERS",
     "Head",
     "ImageGraph",
+    "KeptGraph",
     "LiveLabels",
     "Projection",
     "calibration_error",
@@ -19,6 +21,7 @@ __all__ = [
     "graph_and_head",
     "harmonic",
     "image_graph",
+    "kept_graph",
     "label_spreading",
     "poisson",
     "projection",

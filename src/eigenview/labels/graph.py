@@ -80,13 +80,18 @@ def image_graph(embeddings: Tensor, *, neighbours: int = NEIGHBOURS, sharpness: 
     far from every other.
     """
     check_features(embeddings, "embeddings")
-    if len(embeddings) < 2:
-        raise SettingError(f"a graph needs at least two images; got {len(embeddings)}")
+    known = check_wish(len(embeddings), neighbours)
+    rows = projection(embeddings)(embeddings)
+    return graph_of_neighbours(rows, nearest(rows, rows, k=known, excludes_self=True), neighbours, sharpness)
+
+
+def check_wish(images: int, neighbours: int) -> int:
+    """How many neighbours of each image to find, so that ``neighbours`` can be joined."""
+    if images < 2:
+        raise SettingError(f"a graph needs at least two images; got {images}")
     if isinstance(neighbours, bool) or neighbours < 1:
         raise SettingError(f"neighbours must be at least 1; got {neighbours}")
-    rows = projection(embeddings)(embeddings)
-    known = min(max(neighbours, KNOWN), len(rows) - 1)
-    return graph_of_neighbours(rows, nearest(rows, rows, k=known, excludes_self=True), neighbours, sharpness)
+    return min(max(neighbours, KNOWN), images - 1)
 
 
 def graph_of_neighbours(

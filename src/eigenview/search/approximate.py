@@ -75,7 +75,7 @@ def _kept(stored: Embeddings, faiss: Any) -> tuple[Any, Recall]:
             with beside.open("wb") as opened:
                 faiss.write_index(index, faiss.PyCallbackIOWriter(opened.write))
             digest = _digest(beside, recall)
-        write_text(_seal_file(file), to_json(Seal(digest, _content(stored), recall)) + "\n")
+        write_text(_seal_file(file), to_json(Seal(digest, content_digest(stored), recall)) + "\n")
     except DataError:
         pass  # a folder that cannot be written to: it serves this once
     return index, recall
@@ -85,7 +85,7 @@ def _fitting_seal(stored: Embeddings, file: Path) -> Seal | None:
     """The seal of the index in ``file``, if it is whole and of these very vectors."""
     try:
         seal = from_json(Seal, _seal_file(file).read_bytes(), _seal_file(file))
-        return seal if seal.digest == _digest(file, seal.recall) and seal.content == _content(stored) else None
+        return seal if seal.digest == _digest(file, seal.recall) and seal.content == content_digest(stored) else None
     except (OSError, DataError):
         return None
 
@@ -98,7 +98,8 @@ def _seal_file(file: Path) -> Path:
     return file.with_name(f"{file.name}.json")
 
 
-def _content(stored: Embeddings) -> str:
+def content_digest(stored: Embeddings) -> str:
+    """Of the vectors, in hexadecimal: what is kept beside them is theirs if it names this."""
     digest = hashlib.sha256(f"{len(stored)}x{stored.width}\n".encode())
     for start in range(0, len(stored), BLOCK_ROWS):
         digest.update(np.ascontiguousarray(stored.vectors[start : start + BLOCK_ROWS].numpy()).data)

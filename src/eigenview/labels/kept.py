@@ -1,0 +1,93 @@
+"""The graph of a file of embeddings, found once and kept beside it as ``FILE.graph``, sealed with whose graph it is.
+
+The neighbours are kept; the weights follow from them at once. A graph that is damaged, or of other vectors, or of too
+few neighbours, is made anew; where the folder cannot be written to, it serves this once.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from eigenview.errors import DataError, SettingError
+from eigenview.files import from_json, to_json
+from eigenview.graph.nearest import Neighbours, nearest
+from eigenview.labels.graph import NEIGHBOURS, ImageGraph, Projection, check_wish, graph_of_neighbours, projection
+from eigenview.search.approximate import Recall, approximate_nearest, content_digest
+from eigenview.search.neighbour_search import OPERATIONS_A_SECOND, Engine
+from eigenview.search.stored import Embeddings
+from eigenview.tensors import read_sealed, save_sealed
+
+BEARABLE = 900  # seconds that exact search may take, on the slow side: about 180,000 pictures
+
+
+@dataclass(frozen=True)
+class KeptGraph:
+    """The graph of stored embeddings, and how its neighbours were found."""
+
+    graph: ImageGraph
+    projection: Projection
+    recall: Recall | None  # of approximate search, as measured on the set; None: exact
+
+
+@dataclass(frozen=True)
+class _Notes:
+    content: str
+    recall: Recall | None = None
+    version: int = 1
+
+
+def kept_graph(stored: Embeddings, *, neighbours: int = NEIGHBOURS, engine: Engine | None = None) -> KeptGraph:
+    """The graph of ``stored``, read or made. ``engine`` None: exact while that is bearable, faiss beyond."""
+    known = check_wish(len(stored), neighbours)
+    if engine not in (None, "exact", "faiss"):
+        raise SettingError(f"engine must be exact or faiss; got {engine!r}")
+    file = stored.place.with_name(f"{stored.place.name}.graph")
+    content = content_digest(stored)
+    to_rows = projection(stored.vectors)
+    rows = to_rows(stored.vectors)
+    kept = _read(file, content, known)
+    if kept is None or (engine is not None and (kept[1] is None) != (engine == "exact")):
+        kept = _sought(stored, rows, known, engine or _bearable(rows))
+        _write(file, content, *kept)
+    return KeptGraph(graph_of_neighbours(rows, kept[0], neighbours), to_rows, kept[1])
+
+
+def _bearable(rows: Tensor) -> Engine:
+    seconds = 2 * len(rows) ** 2 * rows.shape[1] / OPERATIONS_A_SECOND
+    return "exact" if seconds <= BEARABLE else "faiss"
+
+
+def _sought(stored: Embeddings, rows: Tensor, known: int, engine: Engine) -> tuple[Neighbours, Recall | None]:
+    if engine == "exact":
+        return nearest(rows, rows, k=known, excludes_self=True), None
+    place = stored.place.with_name(f"{stored.place.name}.rows")  # whose index is another than that of the vectors
+    answer, recall = approximate_nearest(replace(stored, vectors=rows, place=place), rows, known + 1)
+    own = torch.arange(len(rows))[:, None]
+    is_kept = answer.index != own
+    is_kept[is_kept.all(dim=1), -1] = False  # a row that was not found itself loses the farthest
+    index, similarity = (values[is_kept].view(len(rows), known) for values in (answer.index, answer.similarity))
+    is_missing = index < 0  # cells with too few rows: the nearest stands in
+    index = torch.where(is_missing, index[:, :1], index)
+    return Neighbours(torch.where(is_missing, similarity[:, :1], similarity), index), recall
+
+
+def _read(file: Path, content: str, known: int) -> tuple[Neighbours, Recall | None] | None:
+    try:
+        tensors, held = read_sealed(file)
+        notes = from_json(_Notes, held["notes"], file)
+        if notes != _Notes(content, notes.recall) or tensors["index"].shape[1] < known:
+            return None
+        return Neighbours(tensors["similarity"][:, :known], tensors["index"][:, :known].long()), notes.recall
+    except (DataError, KeyError):
+        return None
+
+
+def _write(file: Path, content: str, known: Neighbours, recall: Recall | None) -> None:
+    tensors = {"index": known.index.int(), "similarity": known.similarity.float()}
+    with suppress(DataError):  # a folder that cannot be written to
+        save_sealed(file, tensors, {"notes": to_json(_Notes(content, recall))})
