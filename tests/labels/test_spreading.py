@@ -8,7 +8,16 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.labels import ImageGraph, LiveLabels, graph_and_head, harmonic, image_graph, label_spreading, poisson
+from eigenview.labels import (
+    ImageGraph,
+    LiveLabels,
+    graph_and_head,
+    harmonic,
+    image_graph,
+    label_spreading,
+    live,
+    poisson,
+)
 from tests.labels.graphs import clouds, some_labels
 
 WAYS = [label_spreading, harmonic, poisson, graph_and_head]
@@ -107,26 +116,33 @@ def test_given_class_sizes_are_met(way) -> None:
 
 def test_one_more_label_is_what_starting_anew_gives() -> None:
     graph, truth = clouds(spread=1.5)
-    live = LiveLabels(graph, some_labels(truth, FEW), classes=3)
-    live.probabilities()
-    live.put(40, int(truth[40]))
-    live.put(62, 0)
-    live.put(3, -1)
-    live.put(3, int(truth[3]))
-    live.put(62, int(truth[62]))
+    given = LiveLabels(graph, some_labels(truth, FEW), classes=3)
+    given.probabilities()
+    given.put(40, int(truth[40]))
+    given.put(62, 0)
+    given.put(3, -1)
+    given.put(3, int(truth[3]))
+    given.put(62, int(truth[62]))
     anew = some_labels(truth, [*FEW, 40])
-    assert torch.equal(live.labels, anew)
-    assert torch.allclose(live.probabilities(), graph_and_head(graph, anew, classes=3), atol=0.05)
+    assert torch.equal(given.labels, anew)
+    assert torch.allclose(given.probabilities(), graph_and_head(graph, anew, classes=3), atol=0.05)
+
+
+def test_a_head_fitted_to_some_of_the_rows_still_labels_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, truth = clouds()
+    monkeypatch.setattr(live, "FITTED", 40)
+    answers = graph_and_head(graph, some_labels(truth, FEW), classes=3)
+    assert (answers.argmax(dim=1) == truth).double().mean() > 0.95
 
 
 def test_a_head_labels_rows_that_come_later_and_is_as_sure_as_the_answers() -> None:
     graph, truth = clouds(spread=1.0)
-    live = LiveLabels(graph, some_labels(truth, FEW), classes=3)
+    given = LiveLabels(graph, some_labels(truth, FEW), classes=3)
     later, expected = clouds(spread=1.0, seed=5)
-    answers = live.head().probabilities(later.rows)
+    answers = given.head().probabilities(later.rows)
     assert (answers.argmax(dim=1) == expected).double().mean() > 0.9
-    own = live.head().probabilities(graph.rows).amax(dim=1).mean()
-    assert float(own) == pytest.approx(float(live.probabilities().amax(dim=1).mean()), abs=0.01)
+    own = given.head().probabilities(graph.rows).amax(dim=1).mean()
+    assert float(own) == pytest.approx(float(given.probabilities().amax(dim=1).mean()), abs=0.01)
 
 
 def test_few_labels_are_less_sure_than_many() -> None:
@@ -154,6 +170,6 @@ def test_labels_that_say_nothing_are_refused(way) -> None:
 
 def test_a_label_of_no_class_is_refused_as_it_comes() -> None:
     graph, truth = clouds()
-    live = LiveLabels(graph, some_labels(truth, FEW), classes=3)
+    given = LiveLabels(graph, some_labels(truth, FEW), classes=3)
     with pytest.raises(DataError, match="no row 90 or class 0: 90 rows, 3 classes"):
-        live.put(90, 0)
+        given.put(90, 0)

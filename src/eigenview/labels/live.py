@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
@@ -22,6 +23,7 @@ from eigenview.labels.graph import ImageGraph
 from eigenview.labels.spreading import NO_LABEL, check_few_labels, diffused, resized, shares_of, targets, with_labels
 
 PENALTY = 1e-3  # of the mean loss, for rows of numbers about 1
+FITTED = 10_000  # rows, evenly taken from more, that the head is fitted to
 ITERATIONS, TOLERANCE = 25, 1e-4  # of the head's fit
 SMOOTHING, SMOOTHING_STEPS = 0.5, 10  # of the head's answers along the graph
 HEAD_SHARE, SPREAD_SHARE, DOUBT = 0.7, 2.4, 1.1  # of the pool, see above
@@ -64,7 +66,8 @@ class LiveLabels:
         check_few_labels(graph, labels, classes, sizes)
         self.graph, self.classes, self.sizes = graph, classes, sizes
         self.labels = labels.clone()
-        self._rows = graph.rows.float() * graph.rows.shape[1] ** 0.5
+        self._fitted_to = torch.arange(0, len(graph), -(-len(graph) // FITTED))
+        self._rows = graph.rows[self._fitted_to].float() * graph.rows.shape[1] ** 0.5
         self._flow = diffused(graph, targets(labels, classes))
         self._parameters: Tensor | None = None
 
@@ -76,8 +79,9 @@ class LiveLabels:
         if before == label:
             return
         self.labels[row] = label
-        source = targets(torch.full((len(self.graph),), NO_LABEL).index_fill_(0, torch.tensor([row]), 0), 1)
-        column = diffused(self.graph, source)[:, 0]
+        source = np.zeros(len(self.graph), dtype=np.float32)
+        source[row] = 1
+        column = diffused(self.graph, source)
         if before != NO_LABEL:
             self._flow[:, before] = (self._flow[:, before] - column).clip(0)
         if label != NO_LABEL:
@@ -113,11 +117,12 @@ class LiveLabels:
 
     def _fitted_head(self, spread: Tensor) -> Head:
         """Fitted to the class that was spread to each row, by how clear it is: the best less the second best."""
-        best = spread.topk(2, dim=1).values
+        sample = spread[self._fitted_to]
+        best = sample.topk(2, dim=1).values
         clear = best[:, 0] - best[:, 1]
         start = self._parameters
         iterations = WARM if start is not None else ITERATIONS
-        self._parameters = _fitted(self._rows, spread.argmax(dim=1), clear, self.classes, start, iterations)
+        self._parameters = _fitted(self._rows, sample.argmax(dim=1), clear, self.classes, start, iterations)
         weight, bias = self._parameters[0, : -self.classes], self._parameters[0, -self.classes :]
         return Head(weight.view(self.classes, -1) * self._rows.shape[1] ** 0.5, bias)
 

@@ -79,7 +79,7 @@ def poisson(graph: ImageGraph, labels: Tensor, *, classes: int, sizes: Tensor | 
 
 
 def diffused(graph: ImageGraph, sources: Array, *, alpha: float = ALPHA, steps: int = STEPS) -> Array:
-    """``steps`` of F ← α·S·F + (1 − α)·Y from F = Y, for the columns of ``sources`` Y (n, c); linear in Y."""
+    """``steps`` of F ← α·S·F + (1 − α)·Y from F = Y, for ``sources`` Y (n,) or (n, c); linear in Y."""
     flow, matrix = sources, graph.normalized
     for _ in range(steps):
         flow = np.float32(alpha) * (matrix @ flow) + np.float32(1 - alpha) * sources
