@@ -27,7 +27,6 @@ from eigenview.evaluation import (
     BASELINES,
     PROBES,
     DepthProtocol,
-    FinetuneProtocol,
     Folds,
     Measuring,
     Subject,
@@ -35,7 +34,6 @@ from eigenview.evaluation import (
     choose_encoder,
     depth_scores,
     evaluate,
-    finetune_scores,
     fold_scores,
     read_folds,
     table,
@@ -60,7 +58,6 @@ SMALL_TRAIN = 5_000  # images where all of them would be long: linear on raw pix
 SELECTION_TRAIN = 10_000
 PROBE_TRAIN, PROBE_EPOCHS = 10_000, 2
 RATE_GRID = (0.01, 0.1, 1.0)
-TUNING_EPOCHS = {1.0: 1, 0.1: 5, 0.01: 20}  # by share of the labels
 STL_TRAIN = 4_000  # of the 5,000 labelled images; the others are the test part of the transfer list
 DEPTH = DepthProtocol(border=4, output=16, width=64, epochs=15)
 ALEXNET = "alexnet-0"
@@ -179,18 +176,6 @@ def probes(bench: Bench) -> None:
         bench.figure(f"probes moco grid {name}", partial(make, name, "moco", RATE_GRID))
 
 
-def tuning(bench: Bench) -> None:
-    """Frozen, fine-tuned and from scratch, for each share of the labels."""
-
-    def make(share: float) -> Iterable[Score]:
-        protocols = {share: FinetuneProtocol().shortened(TUNING_EPOCHS[share])}
-        untrained = bench.run(RUN).untrained()
-        return finetune_scores(bench.subject(RUN), bench.cifar10, bench.how, protocols=protocols, untrained=untrained)
-
-    for share in TUNING_EPOCHS:
-        bench.figure(f"tuning {share}", partial(make, share))
-
-
 def depth(bench: Bench) -> None:
     """Depth of rooms from the convolutions of the run."""
     for name in (RUN, UNTRAINED):
@@ -255,7 +240,6 @@ PARTS: dict[str, Callable[[Bench], None]] = {
     "transfers": transfers,
     "folds": folds,
     "probes": probes,
-    "tuning": tuning,
     "depth": depth,
     "selection": selection,
     "alexnet": alexnet,

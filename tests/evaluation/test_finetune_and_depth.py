@@ -17,6 +17,7 @@ from eigenview.evaluation import (
     DepthProtocol,
     FinetuneProtocol,
     Measuring,
+    ProbeViews,
     RawPixels,
     Subject,
     Task,
@@ -24,18 +25,20 @@ from eigenview.evaluation import (
     compare,
     depth_scores,
     evaluate,
+    extract,
     finetune,
     finetune_scores,
     predict_depth,
     table,
 )
 from eigenview.evaluation.finetuning import draw_share
+from eigenview.evaluation.tuning import Known, Tuned, frozen_classifier
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
 from tests.processes import run_processes
 
 VIEW = CentreView(8, 8, (0.3,), (0.35,))
-QUICK = FinetuneProtocol(trunk_rate=0.1, head_rate=0.5, epochs=12, milestones=(8, 10), batch_size=50)
+QUICK = replace(FINETUNES["swav-10%"], trunk_rate=0.1, head_rate=0.5, epochs=12, milestones=(8, 10), batch_size=50)
 
 
 def digits(part: slice) -> ArraySource:
@@ -43,9 +46,16 @@ def digits(part: slice) -> ArraySource:
     return ArraySource((images.reshape(-1, 8, 8) * 15).astype(np.uint8)[part], labels=numbers[part])
 
 
+OURS = replace(FinetuneProtocol(), steps=10, batch_size=50)
+
+
 def encoder(channels: int = 1):
     torch.manual_seed(0)
     return build_encoder("small", channels=channels, width=0.5)
+
+
+ROWS = extract(encoder(), digits(slice(0, 100)), view=VIEW, title=None)
+KNOWN = Known(digits(slice(0, 100)), ROWS.labelled, ROWS["pooled"], ROWS.index)
 
 
 def test_finetuning_learns_and_leaves_the_given_encoder_alone():
@@ -70,23 +80,98 @@ def test_frozen_finetuned_and_from_scratch_share_images_and_data():
     assert scores[1].value == scores[2].value  # the same start here
 
 
+def frozen_and_tuned(protocol: FinetuneProtocol, share: float = 0.5):
+    subject, task = Subject("run", encoder(), VIEW), Task(digits(slice(0, 400)), digits(slice(400, 600)))
+    made = finetune_scores(subject, task, Measuring(), protocols={share: protocol})
+    return next(made), next(made)
+
+
+def test_before_any_step_the_network_is_the_frozen_logistic_regression():
+    frozen, tuned = frozen_and_tuned(replace(OURS, trunk_rate=0.0, head_rate=0.0, statistics="kept"))
+    assert frozen.items == tuned.items
+    assert 0.5 < frozen.value < 1
+    still = Tuned(encoder(), KNOWN, OURS, classes=10, seed=0, group=None)
+    rows = extract(still.model, digits(slice(0, 100)), view=VIEW, title=None)["pooled"]
+    wanted = frozen_classifier(KNOWN.rows, KNOWN.row_labels, seed=0).logits(rows)
+    assert torch.allclose(still.head(rows), wanted, atol=1e-4)
+
+
+def test_from_scratch_has_its_own_rates_and_the_same_length_and_views():
+    upright = replace(OURS, steps=4, views=ProbeViews((0.7, 1.0), flip=0.0))
+    subject, task = Subject("run", encoder(), VIEW), Task(digits(slice(0, 200)), digits(slice(200, 300)))
+    _, tuned, scratch = finetune_scores(subject, task, Measuring(), protocols={1.0: upright})
+    for field in ("steps", "epochs", "batch_size", "views"):
+        assert scratch.protocol[field] == tuned.protocol[field], field
+    assert (tuned.protocol["head"], scratch.protocol["head"]) == ("logistic", "random")
+    assert scratch.protocol["trunk_rate"] == FINETUNES["scratch"].trunk_rate
+    assert tuned.encoder != scratch.encoder
+
+
+def test_steps_and_epochs_both_bound_the_length():
+    def steps_taken(**length) -> int:
+        tuned = Tuned(encoder(), KNOWN, replace(OURS, **length), classes=10, seed=0, group=None)
+        tuned.train(VIEW, multiplier=1.0, share=1.0, title=None)
+        return int(next(value for name, value in tuned.model.state_dict().items() if "tracked" in name))
+
+    assert steps_taken(steps=3) == 3  # two batches of 50 an epoch
+    assert steps_taken(steps=100, epochs=2) == 4
+    assert steps_taken(steps=None, epochs=2) == 4
+
+
+def test_kept_statistics_do_not_move_and_adapted_ones_do():
+    def moved(statistics: str) -> bool:
+        tuned = Tuned(encoder(), KNOWN, replace(OURS, steps=1, statistics=statistics), classes=10, seed=0, group=None)
+        before = {name: value.clone() for name, value in tuned.model.named_buffers()}
+        tuned.train(VIEW, multiplier=1.0, share=1.0, title=None)
+        return any(not torch.equal(before[name], value) for name, value in tuned.model.named_buffers())
+
+    assert moved("adapted")
+    assert not moved("kept")
+
+
+def test_rates_are_chosen_on_training_labels_where_there_are_plenty():
+    tried = replace(OURS, steps=20, multipliers=(1e-6, 1.0), head="random")
+    _, plenty = frozen_and_tuned(tried, share=1.0)
+    assert plenty.note == "rates × 1, chosen on held-out training labels"
+    _, few = frozen_and_tuned(tried, share=0.1)
+    assert few.note == ""
+    assert few.items == frozen_and_tuned(replace(tried, multipliers=(1e-6,)), share=0.1)[1].items
+    with pytest.raises(SettingError, match="multipliers of the rates must be positive; got"):
+        frozen_and_tuned(replace(tried, multipliers=(0.0, 1.0)))
+
+
+def test_baselines_are_measured_frozen_only():
+    task = Task(digits(slice(0, 300)), digits(slice(300, 400)))
+    pixels = Subject("raw pixels", RawPixels(8, channels=1), VIEW)
+    assert [score.name for score in finetune_scores(pixels, task, Measuring())] == [
+        "frozen 1%",
+        "frozen 10%",
+        "frozen 100%",
+    ]
+
+
 def finetuned_by_this_rank(rank, group):
     task = Task(digits(slice(0, 130)), digits(slice(130, 231)))
-    mild = replace(QUICK, epochs=3, milestones=(2,), batch_size=51)  # uneven shares, and a rest that is left out
-    return finetune(encoder(), task, view=VIEW, protocol=mild, measuring=Measuring(group=group))
+    mild = replace(OURS, steps=6, batch_size=51, multipliers=(1.0,))  # uneven shares, and a rest that is left out
+    slow = replace(QUICK, epochs=3, milestones=(2,), batch_size=51)
+    ways = (mild, slow)
+    return [finetune(encoder(), task, view=VIEW, protocol=way, measuring=Measuring(group=group)) for way in ways]
 
 
 def test_two_processes_finetune_as_one():
-    alone = finetuned_by_this_rank(0, None).numpy()
-    for found in run_processes(2, finetuned_by_this_rank):
-        assert found.shape == (101,)
-        assert (found == alone).mean() >= 0.98  # rounding differs, and grows in training
+    alone = finetuned_by_this_rank(0, None)
+    for answers in run_processes(2, finetuned_by_this_rank):
+        for mine, wanted in zip(answers, alone, strict=True):
+            assert mine.shape == (101,)
+            assert (mine == wanted.numpy()).mean() >= 0.98  # rounding differs, and grows in training
 
 
 def test_the_papers_rates_are_kept_by_name():
-    rates = {name: (one.trunk_rate, one.head_rate) for name, one in FINETUNES.items()}
-    assert rates == {"swav-10%": (0.01, 0.2), "swav-1%": (0.02, 5.0), "scratch": (0.1, 0.1)}
-    assert FinetuneProtocol().shortened(5).milestones == (3, 4)
+    rates = {name: (way.trunk_rate, way.head_rate) for name, way in FINETUNES.items() if name.startswith("swav")}
+    assert rates == {"swav-10%": (0.01, 0.2), "swav-1%": (0.02, 5.0)}
+    assert FINETUNES["ours"] == FinetuneProtocol()
+    shorter = FINETUNES["swav-10%"].shortened(5)
+    assert (shorter.milestones, shorter.steps, shorter.head) == ((3, 4), None, "random")
 
 
 def test_a_share_holds_every_class_in_proportion():

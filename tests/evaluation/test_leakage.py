@@ -83,7 +83,7 @@ def test_predictions_of_view_probes_do_not_depend_on_test_labels():
 def test_predictions_after_finetuning_do_not_depend_on_test_labels():
     torch.manual_seed(0)
     encoder = build_encoder("small", channels=1, width=0.25)
-    protocol = replace(FinetuneProtocol(), epochs=2, milestones=(1,), batch_size=50)
+    protocol = replace(FinetuneProtocol(), steps=6, batch_size=50, multipliers=(0.3, 1.0))
     right = [finetune(encoder, task(label), view=VIEW, protocol=protocol, share=0.5) for label in range(CLASSES)]
     assert (torch.stack(right).sum(dim=0) == 1).all()
 

@@ -1,4 +1,4 @@
-"""The papers' linear probes, by name: what is trained, how long, and on which views."""
+"""Linear probes and fine-tuning, by name: what is trained, how long, and on which views."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class ProbeViews:
     scale: tuple[float, float] = (0.08, 1.0)
     jitter: Jitter | None = None
     grey: float = 0.0
+    flip: float = 0.5  # 0 where left and right differ, as in writing
 
     def recipe(self, view: CentreView) -> Recipe:
         """One such view an image, of the size and statistics of an evaluation view."""
@@ -24,6 +25,7 @@ class ProbeViews:
             crops=(Crop(view.size, 1, self.scale),),
             jitter=self.jitter,
             grey=self.grey,
+            flip=self.flip,
             mean=view.mean,
             std=view.std,
             interpolation=view.interpolation,
@@ -106,25 +108,57 @@ PROBES = Table(
 
 @dataclass(frozen=True)
 class FinetuneProtocol(_Epochs):
-    """SwAV's semi-supervised schedule: 20 epochs, × 0.2 at 12 and 16, no decay; its rates for 10 % of ImageNet."""
+    """Fine-tuning for sets of some hundred to some ten thousand labels: ours, rates and lengths by held-out labels.
 
-    trunk_rate: float = 0.01
-    head_rate: float = 0.2
+    The head starts as the logistic regression on frozen features (Kumar et al. 2022: a random head's first gradients
+    destroy what the trunk knows), the trunk learns slowly, less so the nearer to the input. It ends after ``steps`` or
+    ``epochs``, whichever comes first. Each of ``multipliers`` (of both rates) is tried for a quarter of that on four
+    fifths of the labels, and the best on the other fifth trains on all; with few labels the first is taken untried.
+    """
+
+    trunk_rate: float = 1e-3
+    head_rate: float = 1e-3
+    multipliers: tuple[float, ...] = (1.0, 3.0)  # pretrained encoders want the lower, briefly trained ones the higher
+    head: Literal["logistic", "random"] = "logistic"  # where it starts
+    deviation: float = 0.01  # of a random head's starting weights
+    depth_decay: float = 0.9  # of the trunk's rate, from block to block towards its input
+    statistics: Literal["adapted", "kept"] = "adapted"  # of its batch norms
+    optimizer: Literal["sgd", "adamw"] = "adamw"
     momentum: float = 0.9
-    weight_decay: float = 0.0
-    batch_size: int = 256
-    epochs: int = 20
-    milestones: tuple[int, ...] = (12, 16)
+    weight_decay: float = 0.05
+    smoothing: float = 0.1  # of the labels
+    batch_size: int = 128
+    steps: int | None = 1000  # at most; None: all epochs
+    epochs: int = 50  # at most
+    schedule: Literal["cosine", "step"] = "cosine"
+    warmup: float = 0.1  # of all steps
+    milestones: tuple[int, ...] = ()  # epochs
     factor: float = 0.2
-    deviation: float = 0.01  # of the head's starting weights
-    views: ProbeViews = ProbeViews()
+    views: ProbeViews = ProbeViews(scale=(0.5, 1.0))
 
 
+SWAV = FinetuneProtocol(  # 20 epochs, × 0.2 at 12 and 16, no decay; its rates for 10 % of ImageNet
+    trunk_rate=0.01,
+    head_rate=0.2,
+    head="random",
+    depth_decay=1.0,
+    optimizer="sgd",
+    weight_decay=0.0,
+    smoothing=0.0,
+    batch_size=256,
+    steps=None,
+    epochs=20,
+    schedule="step",
+    warmup=0.0,
+    milestones=(12, 16),
+    views=ProbeViews(),
+)
 FINETUNES = Table(
     "fine-tuning",
     {
-        "swav-10%": FinetuneProtocol(),
-        "swav-1%": FinetuneProtocol(trunk_rate=0.02, head_rate=5.0),  # for ImageNet's 12,800 images; too fast for 500
-        "scratch": FinetuneProtocol(trunk_rate=0.1, head_rate=0.1),  # ours: an untrained trunk has nothing to keep
+        "ours": FinetuneProtocol(),
+        "scratch": FinetuneProtocol(trunk_rate=3e-3, head_rate=3e-3, head="random", depth_decay=1.0),  # nothing to keep
+        "swav-10%": SWAV,
+        "swav-1%": replace(SWAV, trunk_rate=0.02, head_rate=5.0),  # for ImageNet's 12,800 images; too fast for 500
     },
 )
