@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from eigenview.errors import SettingError
 
@@ -40,3 +40,29 @@ def device_text(device: torch.device) -> str:
         threads = torch.get_num_threads()
         return f"cpu, {threads} thread{'s' if threads > 1 else ''}"
     return device.type
+
+
+class GeneratorStates(NamedTuple):
+    """Where the generators stand that modules draw from: the processor's, and the device's own where it has another."""
+
+    processor: torch.Tensor
+    device: torch.Tensor | None
+
+
+def generator_states(device: torch.device) -> GeneratorStates:
+    import torch
+
+    if device.type == "cuda":
+        return GeneratorStates(torch.get_rng_state(), torch.cuda.get_rng_state(device))
+    return GeneratorStates(torch.get_rng_state(), torch.mps.get_rng_state() if device.type == "mps" else None)
+
+
+def set_generator_states(device: torch.device, states: GeneratorStates) -> None:
+    """A run that went on elsewhere before has another device's state, which fits nothing here."""
+    import torch
+
+    torch.set_rng_state(states.processor)
+    if states.device is not None and device.type == "cuda":
+        torch.cuda.set_rng_state(states.device, device)
+    elif states.device is not None and device.type == "mps":
+        torch.mps.set_rng_state(states.device)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 
 import torch
-from torch import Tensor
 from torch.optim import Optimizer
 
+from eigenview.devices import GeneratorStates, generator_states, set_generator_states
 from eigenview.errors import DataError, EigenviewError
 from eigenview.methods import Method
 from eigenview.runs import Checkpoint
@@ -41,12 +41,13 @@ class RunState:
 
     def checkpoint(self, *, seconds: float) -> Checkpoint:
         """The run as it stands after so many seconds of training."""
+        generators = generator_states(self.device)
         state = {
             "optimizer": self.optimizer.state_dict(),
             "feed": self.feed.loader.state(),
             "progress": {**asdict(self.progress), "seconds": seconds},
-            "generator": torch.get_rng_state(),
-            "device_generator": _device_generator(self.device),
+            "generator": generators.processor,
+            "device_generator": generators.device,
             "scaling": self.scaling.state(),
         }
         return Checkpoint(dict(self.method.state_dict()), state)
@@ -60,25 +61,9 @@ class RunState:
             self.progress = Progress(**state["progress"])
             self.feed.loader.restore(state["feed"])
             self.scaling.restore(state.get("scaling", {}))
-            torch.set_rng_state(state["generator"])
-            _set_device_generator(self.device, state.get("device_generator"))
+            set_generator_states(self.device, GeneratorStates(state["generator"], state.get("device_generator")))
         except EigenviewError:  # another number of images, say
             raise
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
             first = str(error).splitlines()[0]
             raise DataError(f"the checkpoint does not fit this method and encoder: {first}") from None
-
-
-def _device_generator(device: torch.device) -> Tensor | None:
-    """The state of the accelerator's own generator; a CPU has no second one."""
-    if device.type == "cuda":
-        return torch.cuda.get_rng_state(device)
-    return torch.mps.get_rng_state() if device.type == "mps" else None
-
-
-def _set_device_generator(device: torch.device, state: Tensor | None) -> None:
-    """A run that went on elsewhere before has another device's state, which fits nothing here."""
-    if state is not None and device.type == "cuda":
-        torch.cuda.set_rng_state(state, device)
-    elif state is not None and device.type == "mps":
-        torch.mps.set_rng_state(state)
