@@ -11,6 +11,7 @@ from torch import nn
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.nn import SplitBatchNorm, SynchronisedBatchNorm, split_batch_norm, synchronise
+from eigenview.nn.batch_norm import keep_statistics
 from tests.processes import run_processes
 
 ROWS, CHANNELS = 8, 3
@@ -109,6 +110,23 @@ def refuse_one_value(rank, group):
 def test_one_value_per_channel_over_all_processes_is_refused():
     answers = run_processes(2, refuse_one_value)
     assert all("at least 2 values per channel over all processes; got 1" in str(answer) for answer in answers)
+
+
+class Apart(nn.Sequential):
+    """Its norms keep to themselves."""
+
+
+def kinds_after_synchronising(rank, group, device):
+    kept = keep_statistics(nn.Sequential(nn.BatchNorm1d(2)))
+    model = nn.Sequential(kept, Apart(nn.BatchNorm1d(2)), nn.Sequential(nn.BatchNorm1d(2)))
+    synchronise(model, group, device=torch.device(device), but_not_in=(Apart,))
+    return [type(layers[0]).__name__ for layers in model]
+
+
+@pytest.mark.parametrize(("device", "kind"), [("cpu", "SynchronisedBatchNorm"), ("cuda", "SyncBatchNorm")])
+def test_kept_norms_and_those_apart_are_not_synchronised(device, kind):
+    for answer in run_processes(2, kinds_after_synchronising, device):
+        assert answer == ["KeptBatchNorm", "BatchNorm1d", kind]
 
 
 def test_one_process_needs_no_synchronising():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -210,21 +211,23 @@ class SplitBatchNorm(_RowsOrMaps):
         return torch.cat(normalised)
 
 
-def synchronise(module: nn.Module, group: Group, *, device: torch.device | None = None) -> nn.Module:
+def synchronise(
+    module: nn.Module, group: Group, *, device: torch.device | None = None, but_not_in: tuple[type[nn.Module], ...] = ()
+) -> nn.Module:
     """The module with its batch norms synchronised over ``group``: torch's SyncBatchNorm on CUDA, ours elsewhere.
 
     Parameters and buffers stay the same tensors, and names the same, so optimizers and state dicts are unaffected.
-    ``device``: where the module will run; where its first parameter is, unless told. Changes the module in place and
-    returns it (a lone batch norm is returned converted). On one process nothing changes.
+    ``device``: where the module will run; where its first parameter is, unless told. ``but_not_in``: modules whose
+    norms keep to themselves. Changes the module in place and returns it (a lone batch norm is returned converted).
+    On one process nothing changes.
     """
     if world_size(group) == 1:
         return module
     first = next(module.parameters(), torch.empty(0))
     where = device if device is not None else first.device
     if where.type == "cuda":
-        converted: nn.Module = nn.SyncBatchNorm.convert_sync_batchnorm(module, group)  # type: ignore[no-untyped-call]
-        return converted
-    return _replace(module, lambda *sizes: SynchronisedBatchNorm(*sizes, group=group))
+        return _replace(module, partial(nn.SyncBatchNorm, process_group=group), but_not_in)
+    return _replace(module, partial(SynchronisedBatchNorm, group=group), but_not_in)
 
 
 def split_batch_norm(module: nn.Module, splits: int) -> nn.Module:
@@ -247,8 +250,8 @@ def keep_statistics(module: nn.Module) -> nn.Module:
     return _replace(module, KeptBatchNorm)
 
 
-def _replace(module: nn.Module, build: Any) -> nn.Module:
-    if isinstance(module, KeptBatchNorm):
+def _replace(module: nn.Module, build: Any, but_not_in: tuple[type[nn.Module], ...] = ()) -> nn.Module:
+    if isinstance(module, (KeptBatchNorm, *but_not_in)):
         return module
     if isinstance(module, _BatchNorm):
         new: _BatchNorm = build(
@@ -258,5 +261,5 @@ def _replace(module: nn.Module, build: Any) -> nn.Module:
         new._parameters, new._buffers = module._parameters, module._buffers
         return new
     for name, child in module.named_children():
-        setattr(module, name, _replace(child, build))
+        setattr(module, name, _replace(child, build, but_not_in))
     return module
