@@ -10,6 +10,7 @@ from eigenview.nn.encoder import POOLED, Encoder
 from eigenview.nn.heads import HEADS, MLP, Identity, build_head, simsiam_predictor
 from eigenview.nn.inputs import EncoderFacts, InputSpec, LoadedEncoder
 from eigenview.nn.memory import MemoryBank
+from eigenview.nn.micro_batches import check_micro_batches, in_micro_batches
 from eigenview.nn.momentum import MomentumEncoder
 from eigenview.nn.pretrained import has_pretrained_efficientnet, load_encoder
 from eigenview.nn.prototypes import Prototypes
@@ -48,8 +49,10 @@ __all__ = [
     "WrappedEncoder",
     "build_encoder",
     "build_head",
+    "check_micro_batches",
     "fill_module",
     "has_pretrained_efficientnet",
+    "in_micro_batches",
     "is_own_encoder",
     "load_encoder",
     "load_weights",
