@@ -70,7 +70,7 @@ class DeepClusterV2Method(Method):
     @torch.no_grad()
     def _fill_bank(self, whole_pass: Pass) -> None:
         for batch in whole_pass():
-            views = by_view(normalize(self.head(self.encoder(batch.groups[0])), dim=1), batch.items)
+            views = by_view(normalize(self.head(self.encode(batch.groups[0])), dim=1), batch.items)
             self.bank.update(batch.indices, views[: self.context.views[0]], self.context.group)
 
     def _assign(self, head: int, rows: Tensor, epoch: int) -> Tensor:

@@ -14,7 +14,7 @@ from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.graph.kernel_text import read_kernel
 from eigenview.losses.module import Objective
-from eigenview.nn import MLP, Encoder, Identity, Prototypes, build_head
+from eigenview.nn import MLP, Encoder, Identity, Prototypes, build_head, in_micro_batches
 from eigenview.settings import Strict
 
 
@@ -36,6 +36,7 @@ class MethodContext:
     steps_per_epoch: int
     seed: int = 0
     group: Group = None
+    micro_batch: int | None = None  # views that pass the encoder at a time; None: all of a resolution
 
 
 class ViewedBatch(NamedTuple):
@@ -123,7 +124,11 @@ class Method(nn.Module, ABC):
 
     def features(self, batch: ViewedBatch) -> Tensor:
         """Features of all views, (V·n, width), view after view: one call of the encoder per resolution."""
-        return torch.cat([self.encoder(group) for group in batch.groups])
+        return torch.cat([self.encode(group) for group in batch.groups])
+
+    def encode(self, images: Tensor) -> Tensor:
+        """The encoder's features of images, in micro-batches if there are to be some: how a step calls the encoder."""
+        return in_micro_batches(self.encoder, images, self.context.micro_batch)
 
     @abstractmethod
     def step(self, batch: ViewedBatch) -> StepOutput:

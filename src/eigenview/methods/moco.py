@@ -22,7 +22,15 @@ from eigenview.methods.method import (
     objective_from,
     watched,
 )
-from eigenview.nn import Encoder, MomentumEncoder, Queue, shuffle_rows, split_batch_norm, unshuffle_rows
+from eigenview.nn import (
+    Encoder,
+    MomentumEncoder,
+    Queue,
+    in_micro_batches,
+    shuffle_rows,
+    split_batch_norm,
+    unshuffle_rows,
+)
 
 
 class MoCoSettings(MethodSettings):
@@ -44,14 +52,14 @@ class MoCoSettings(MethodSettings):
 
 
 class Embedder(nn.Module):
-    """Encoder and head as one module."""
+    """Encoder, in micro-batches if there are to be some, and head as one module."""
 
-    def __init__(self, encoder: Encoder, head: nn.Module) -> None:
+    def __init__(self, encoder: Encoder, head: nn.Module, micro_batch: int | None) -> None:
         super().__init__()
-        self.encoder, self.head = encoder, head
+        self.encoder, self.head, self.micro_batch = encoder, head, micro_batch
 
     def forward(self, images: Tensor) -> Tensor:
-        embeddings: Tensor = self.head(self.encoder(images))
+        embeddings: Tensor = self.head(in_micro_batches(self.encoder, images, self.micro_batch))
         return embeddings
 
 
@@ -64,7 +72,7 @@ class MoCoMethod(Method):
             split_batch_norm(encoder, settings.splits)
         super().__init__(encoder, settings, context)
         self.head = self.build_head()
-        self.key = MomentumEncoder(Embedder(encoder, self.head))
+        self.key = MomentumEncoder(Embedder(encoder, self.head, context.micro_batch))
         kind: type[Objective] = MomentumContrast if settings.objective == "contrast" else MomentumAlignUniform
         self.objective = objective_from(kind, settings, context.group)
         self.queue = Queue(settings.queue, self.head.output_width, seed=context.seed)
@@ -76,7 +84,7 @@ class MoCoMethod(Method):
     def step(self, batch: ViewedBatch) -> StepOutput:
         images = by_view(batch.groups[0], batch.items)[:2]
         directions = [(0, 1), (1, 0)] if self.settings.symmetric else [(0, 1)]
-        queries = {q: normalize(self.head(self.encoder(images[q])), dim=1) for q, _ in directions}
+        queries = {q: normalize(self.head(self.encode(images[q])), dim=1) for q, _ in directions}
         if self.training:
             self.key.update(self.settings.momentum)
         keys = {k: normalize(self._encode_key(images[k], batch.step), dim=1) for _, k in directions}

@@ -33,7 +33,12 @@ class TrainConfig(Strict):
     views: ViewSettings = ViewSettings()
     optimizer: OptimizerSettings = OptimizerSettings()
     batch_size: int = Field(256, ge=2)  # images over all processes
-    accumulate: int = Field(1, ge=1)  # batches per optimizer step; each keeps to its own negatives
+    micro_batch: int | None = Field(None, ge=1)  # views that pass the encoder at a time, on each process: the memory of
+    # so many, the loss and the gradients of the whole batch (docs/training.md); None: all at once
+    micro_batch_norm: Literal["refused", "per-micro-batch"] = "refused"  # batch norms inside the encoder under it:
+    # refused, or with the statistics of each micro-batch, which are not the batch's
+    accumulate: int = Field(1, ge=1)  # batches per optimizer step, whose losses are averaged: each keeps to its own
+    # negatives; micro_batch lowers the memory and keeps them all
     epochs: int | None = Field(None, ge=1)
     steps: int | None = Field(None, ge=1)  # instead of epochs
     minutes: float | None = Field(None, gt=0)  # instead of epochs; not repeatable bit for bit

@@ -9,7 +9,7 @@ from torch import nn
 
 from eigenview.batches import AnySource, first_shape, image_statistics
 from eigenview.errors import SettingError
-from eigenview.nn import Encoder, wrap
+from eigenview.nn import Encoder, check_micro_batches, wrap
 from eigenview.nn.batch_norm import keep_statistics
 from eigenview.nn.inputs import EncoderFacts, InputSpec
 from eigenview.nn.settings import EncoderSettings
@@ -70,6 +70,7 @@ def begin(
         if settings != EncoderSettings():
             raise SettingError("a module of your own is what it is: leave the encoder settings out")
         own = wrap(encoder, channels=channels, image_size=size)
+        _check_micro_batches(config, own)
         return Begun(own, EncoderFacts(type(encoder).__name__, "of the user's"), recipe, shape)
     if before is not None:
         built = settings.build(channels=before.channels, image_size=size)
@@ -81,8 +82,13 @@ def begin(
     built.train()
     if settings.statistics == "kept":
         keep_statistics(built)
+    _check_micro_batches(config, built)
     freeze_blocks(built, settings.frozen_blocks)
     return Begun(built, facts, recipe if seen is None else _as_it_wants(recipe, seen), shape)
+
+
+def _check_micro_batches(config: TrainConfig, encoder: Encoder) -> None:
+    check_micro_batches(encoder, config.micro_batch, allows_batch_norm=config.micro_batch_norm == "per-micro-batch")
 
 
 def _as_it_wants(recipe: Recipe, seen: InputSpec | CentreView) -> Recipe:

@@ -56,10 +56,11 @@ def build_method(config: TrainConfig, feed: Feed, encoder: Encoder, group: Group
         steps_per_epoch=max(1, len(feed) // config.accumulate),
         seed=config.seed,
         group=group,
+        micro_batch=config.micro_batch,
     )
     method = find_method(config.method)(encoder, config.method_settings, context)
     if world_size(group) > 1 and method.synchronises_batch_norm:
-        synchronise(method, group)
+        synchronise(method, group, but_not_in=() if config.micro_batch is None else (Encoder,))
     if config.compile:
         method.encoder.compile()
     if config.channels_last:

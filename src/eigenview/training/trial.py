@@ -14,6 +14,7 @@ from torch import nn
 from eigenview.batches import AnySource, ViewLoader
 from eigenview.data import Source
 from eigenview.devices import find_device
+from eigenview.nn import in_micro_batches
 from eigenview.progress import about
 from eigenview.runs import TrainConfig
 from eigenview.training.begun import begin
@@ -71,7 +72,8 @@ def seconds_a_batch(config: TrainConfig, source: AnySource, *, encoder: nn.Modul
     )
     times = [time.monotonic()]
     for seen in islice(loader.epoch(device=device), 1 + TIMED):
-        torch.autograd.backward(torch.cat([network(group) for group in seen.views.groups]).square().mean())
+        features = [in_micro_batches(network, group, config.micro_batch) for group in seen.views.groups]
+        torch.autograd.backward(torch.cat(features).square().mean())
         times.append(time.monotonic())
         if times[-1] - times[0] > ENOUGH:
             break
