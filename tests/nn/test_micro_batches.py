@@ -169,6 +169,7 @@ def test_allowed_batch_norm_sees_micro_batches_and_its_averages_move_once(moment
         torch.testing.assert_close(buffer.double(), mean, rtol=1e-10, atol=1e-12, msg=name)
 
 
+@pytest.mark.usefixtures("half_precision")
 def test_half_precision_adds_gradients_in_full():
     torch.manual_seed(0)
     module, whole = nn.Linear(16, 8), torch.randn(64, 16)

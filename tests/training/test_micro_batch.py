@@ -84,6 +84,7 @@ def test_running_averages_move_once_a_step(processes, trained):
     assert {int(count) for count in counts} == {3}
 
 
+@pytest.mark.usefixtures("half_precision")
 def test_half_precision_keeps_to_the_full_one(tmp_path):
     full = run_quietly(settings("simclr", tmp_path / "32", encoder=GROUP))
     half = run_quietly(settings("simclr", tmp_path / "16", precision="16", **MICRO))
