@@ -30,6 +30,7 @@ from eigenview.evaluation import (
     finetune_scores,
     predict_depth,
     table,
+    view_probe_scores,
 )
 from eigenview.evaluation.finetuning import draw_share
 from eigenview.evaluation.tuning import Known, Tuned, frozen_classifier
@@ -138,6 +139,14 @@ def test_rates_are_chosen_on_training_labels_where_there_are_plenty():
     assert few.items == frozen_and_tuned(replace(tried, multipliers=(1e-6,)), share=0.1)[1].items
     with pytest.raises(SettingError, match="multipliers of the rates must be positive; got"):
         frozen_and_tuned(replace(tried, multipliers=(0.0, 1.0)))
+
+
+def test_an_encoder_of_colours_is_finetuned_and_probed_on_grey_images():
+    task, view = Task(digits(slice(0, 100)), digits(slice(100, 150))), CentreView(8, 8, (0.3,) * 3, (0.35,) * 3)
+    right = finetune(encoder(channels=3), task, view=view, protocol=replace(OURS, steps=2))
+    assert right.shape == (50,)
+    probed = view_probe_scores(Subject("run", encoder(channels=3), view), task, Measuring(), protocol="moco", epochs=1)
+    assert next(probed).value > 0
 
 
 def test_baselines_are_measured_frozen_only():

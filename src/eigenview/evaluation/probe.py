@@ -106,7 +106,13 @@ class ViewRows:
         if (size, seed) not in self._loaders:  # kept, so that workers live from epoch to epoch
             views = Views(self.protocol.views.recipe(self.view), seed=seed)
             self._loaders[size, seed] = ViewLoader.shuffled(
-                self.source, views, batch_size=size, seed=seed, drop_last=False, group=self.group
+                self.source,
+                views,
+                batch_size=size,
+                seed=seed,
+                drop_last=False,
+                channels=self.encoder.channels,
+                group=self.group,
             )
         for encoded in encoded_batches(Extractor(self.encoder, (self.layer,)), self._loaders[size, seed], epoch=epoch):
             rows = encoded.layers[self.layer]

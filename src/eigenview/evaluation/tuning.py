@@ -70,6 +70,7 @@ class Tuned:
         self, encoder: Encoder, known: Known, protocol: FinetuneProtocol, *, classes: int, seed: int, group: Group
     ) -> None:
         self.known, self.protocol, self.seed, self.group = known, protocol, seed, group
+        self.channels = encoder.channels
         self.device = next(encoder.parameters(), torch.empty(0)).device
         model: nn.Module = deepcopy(encoder).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.model = keep_statistics(model) if protocol.statistics == "kept" else synchronise(model, group)
@@ -87,7 +88,7 @@ class Tuned:
         size = min(protocol.batch_size, len(self.known.source))
         views = Views(protocol.views.recipe(view), seed=self.seed)
         loader = ViewLoader.shuffled(  # batches of one size
-            self.known.source, views, batch_size=size, seed=self.seed, group=self.group
+            self.known.source, views, batch_size=size, seed=self.seed, channels=self.channels, group=self.group
         )
         longest = protocol.epochs * len(loader)
         total = max(1, round(share * min(longest, protocol.steps or longest)))
@@ -139,7 +140,7 @@ class Tuned:
     def predict(self, source: Source, view: CentreView) -> tuple[Tensor, Tensor]:
         """Which items are readable, and the class of each, in the source's order."""
         places, classes = [torch.empty(0, dtype=torch.long)], [torch.empty(0, dtype=torch.long)]
-        for seen in ViewLoader.in_order(source, view, group=self.group).epoch():
+        for seen in ViewLoader.in_order(source, view, channels=self.channels, group=self.group).epoch():
             if len(seen) == 0:
                 continue
             images = first_view(seen).to(self.device, memory_format=torch.channels_last)
