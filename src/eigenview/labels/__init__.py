@@ -1,7 +1,8 @@
-"""The image graph at work: which pictures to label, and the labels of the rest."""
+"""The image graph at work: which pictures to label, the labels of the rest, and which labels to doubt."""
 
 from __future__ import annotations
 
+from eigenview.labels.auditing import Suspicions, audit_labels
 from eigenview.labels.calibration import calibration_error
 from eigenview.labels.choosing import CHOOSERS, choose
 from eigenview.labels.graph import ImageGraph, Projection, image_graph, projection
@@ -16,6 +17,8 @@ __all__ = [
     "KeptGraph",
     "LiveLabels",
     "Projection",
+    "Suspicions",
+    "audit_labels",
     "calibration_error",
     "choose",
     "graph_and_head",
