@@ -296,7 +296,7 @@ def _explained(path: Path) -> Iterator[None]:
 
 def _why(text: str) -> str:
     """What a library's error says about the disk, in a few words."""
-    if number := re.search(r"os error (\d+)", text):
+    if number := re.search(r"(?:os error|Os { code:) (\d+)", text):
         return os.strerror(int(number[1]))
     if "No space left" in text or "unexpected pos" in text or "failed writing" in text:
         return os.strerror(errno.ENOSPC)

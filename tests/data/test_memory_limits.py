@@ -17,13 +17,18 @@ from tests.data.peak import peaks_of
 from tests.data.pictures import HAS_AVIF, encoded, gradient, write_folder
 
 READ = {"list.csv", "rows.csv", "rows.parquet", "labels.parquet", "buffer.tar.gz"}  # odd, but in order to begin with
+LIBRARIES = 300_000_000  # bytes that PyTorch and those around it take before anything is read
 STRIPS = 45_000_000  # bytes of memory beyond what is counted by pixel
 
 
 def test_small_files_take_little_memory(tmp_path):
-    peaks = peaks_of(write_bombs(tmp_path))
+    small = tmp_path / "small"
+    small.mkdir()
+    Image.new("RGB", (8, 8)).save(small / "small.png")
+    peaks = peaks_of([str(small), *write_bombs(tmp_path / "bombs")])
+    more = max(0, peaks.pop(str(small))[0] - LIBRARIES)  # PyTorch with CUDA is larger by itself
     assert len(peaks) == 21
-    assert {text: peak for text, (peak, _) in peaks.items() if peak >= GIGABYTE} == {}
+    assert {text: peak for text, (peak, _) in peaks.items() if peak - more >= GIGABYTE} == {}
     for text, (_, refusals) in peaks.items():
         if text.rsplit("/", 1)[-1] not in READ:
             assert any("limit" in line or "sparse" in line or "it h" in line or "header" in line for line in refusals)

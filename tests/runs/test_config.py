@@ -38,6 +38,7 @@ def test_every_methods_settings_survive_json(name, tmp_path):
         ({"steps": 3}, "one of epochs, steps, minutes; got epochs and steps"),
         ({"epochs": None}, "one of epochs, steps, minutes; got none"),
         ({"precision": "8"}, "precision: "),
+        ({"encoder": {"width": 1e30}}, "encoder.width: Input should be less than or equal to 16"),
         ({"source": None}, "source: "),
         ({"method": ["simclr"]}, "method: Input should be a valid string"),
         ({"method_settings": [1]}, "method_settings: "),

@@ -15,7 +15,7 @@ from eigenview.settings import Strict
 
 class EncoderSettings(Strict):
     name: str = "small"  # one of nn.ENCODERS, LIBRARY:NAME (timm, torchvision, hf, open_clip), or module:attribute
-    width: float = Field(1.0, gt=0)
+    width: float = Field(1.0, gt=0, le=16)
     stem: Literal["auto", "imagenet", "stl", "cifar"] = "auto"
     normalization: Literal["batch", "group"] = "batch"
     freezes_patches: bool = False  # vit-…: the projection of the patches stays random (MoCo v3)

@@ -242,7 +242,7 @@ def _numbers(values: Any, rows: int) -> Tensor:
     """(rows,) whole numbers of a side file."""
     if not isinstance(values, list) or [type(value) for value in values] != [int] * rows:
         raise ValueError(f"a side file must have a whole number for each of {rows:,} rows")
-    return torch.tensor(values)
+    return torch.from_numpy(np.array(values, dtype=np.int64))
 
 
 def _about(text: str) -> About | None:
