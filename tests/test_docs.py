@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import warnings
@@ -99,3 +100,15 @@ def test_the_examples_in_a_verbs_help_are_understood(
     assert examples
     for line in examples:
         parse_only(words_of(line), monkeypatch)
+
+
+def test_the_page_of_reliability_names_tests_that_exist():
+    root = Path(__file__).parent
+    page = (root.parent / "docs" / "reliability.md").read_text(encoding="utf-8")
+    tests = "".join(file.read_text(encoding="utf-8") for file in root.rglob("test_*.py"))
+    named = re.findall(r"`(test_\w+)`", page)
+    assert len(named) > 20
+    assert [name for name in named if f"def {name}(" not in tests] == []
+    assert [name for name in re.findall(r"`(tests/[\w/]+\.py)`", page) if not (root.parent / name).is_file()] == []
+    items = re.findall(r"^(\d+)\. .*?(?=^\d+\. |^That )", page, flags=re.MULTILINE | re.DOTALL)
+    assert items == [str(number) for number in range(1, 22)]
