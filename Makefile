@@ -67,7 +67,7 @@ test-lowest test-newest: test-%:
 PEERS := .venv-peers
 
 bench: $(PEERS)/.ready
-	@for name in losses views evaluation training export_peers; do \
+	@for name in losses views evaluation training micro_batch export_peers; do \
 	  echo "[bench] benchmarks/$$name.py"; $(PEERS)/bin/python benchmarks/$$name.py || exit 1; done
 
 test-peers: $(PEERS)/.ready
