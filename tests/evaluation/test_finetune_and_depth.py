@@ -178,6 +178,7 @@ def test_two_processes_finetune_as_one():
 def test_the_papers_rates_are_kept_by_name():
     rates = {name: (way.trunk_rate, way.head_rate) for name, way in FINETUNES.items() if name.startswith("swav")}
     assert rates == {"swav-10%": (0.01, 0.2), "swav-1%": (0.02, 5.0)}
+    assert FINETUNES["swav-10%"].multipliers == FINETUNES["swav-1%"].multipliers == (1.0,)
     assert FINETUNES["ours"] == FinetuneProtocol()
     shorter = FINETUNES["swav-10%"].shortened(5)
     assert (shorter.milestones, shorter.steps, shorter.head) == ((3, 4), None, "random")

@@ -111,24 +111,24 @@ class FinetuneProtocol(_Epochs):
     """Fine-tuning for sets of some hundred to some ten thousand labels: ours, rates and lengths by held-out labels.
 
     The head starts as the logistic regression on frozen features (Kumar et al. 2022: a random head's first gradients
-    destroy what the trunk knows), the trunk learns slowly, less so the nearer to the input. It ends after ``steps`` or
-    ``epochs``, whichever comes first. Each of ``multipliers`` (of both rates) is tried for a quarter of that on four
-    fifths of the labels, and the best on the other fifth trains on all; with few labels the first is taken untried.
+    destroy what the trunk knows). It ends after ``steps`` or ``epochs``, whichever comes first. Each of ``multipliers``
+    (of both rates) is tried for a quarter of that on four fifths of the labels, and the best on the other fifth trains
+    on all; with few labels the first is taken untried.
     """
 
     trunk_rate: float = 1e-3
     head_rate: float = 1e-3
-    multipliers: tuple[float, ...] = (1.0, 3.0)  # pretrained encoders want the lower, briefly trained ones the higher
+    multipliers: tuple[float, ...] = (1.0, 3.0)  # the gentler first: it is taken where labels are few
     head: Literal["logistic", "random"] = "logistic"  # where it starts
     deviation: float = 0.01  # of a random head's starting weights
-    depth_decay: float = 0.9  # of the trunk's rate, from block to block towards its input
+    depth_decay: float = 1.0  # of the trunk's rate, from block to block towards its input
     statistics: Literal["adapted", "kept"] = "adapted"  # of its batch norms
     optimizer: Literal["sgd", "adamw"] = "adamw"
     momentum: float = 0.9
     weight_decay: float = 0.05
     smoothing: float = 0.1  # of the labels
     batch_size: int = 128
-    steps: int | None = 1000  # at most; None: all epochs
+    steps: int | None = 400  # at most; None: all epochs
     epochs: int = 50  # at most
     schedule: Literal["cosine", "step"] = "cosine"
     warmup: float = 0.1  # of all steps
@@ -140,8 +140,8 @@ class FinetuneProtocol(_Epochs):
 SWAV = FinetuneProtocol(  # 20 epochs, × 0.2 at 12 and 16, no decay; its rates for 10 % of ImageNet
     trunk_rate=0.01,
     head_rate=0.2,
+    multipliers=(1.0,),
     head="random",
-    depth_decay=1.0,
     optimizer="sgd",
     weight_decay=0.0,
     smoothing=0.0,
@@ -157,7 +157,7 @@ FINETUNES = Table(
     "fine-tuning",
     {
         "ours": FinetuneProtocol(),
-        "scratch": FinetuneProtocol(trunk_rate=3e-3, head_rate=3e-3, head="random", depth_decay=1.0),  # nothing to keep
+        "scratch": FinetuneProtocol(trunk_rate=3e-3, head_rate=3e-3, head="random"),  # nothing to keep
         "swav-10%": SWAV,
         "swav-1%": replace(SWAV, trunk_rate=0.02, head_rate=5.0),  # for ImageNet's 12,800 images; too fast for 500
     },
