@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from eigenview.faces import (
         Embeddings,
         Run,
+        compare,
         create_encoder,
         list_encoders,
         list_methods,
@@ -129,6 +130,7 @@ __all__ = [
     "alignment",
     "clip_loss",
     "cluster_assignment",
+    "compare",
     "concatenated",
     "concatenation_sum_of_authors",
     "concatenation_sum_of_paper",

@@ -81,7 +81,7 @@ def named_code(*names: str | None) -> Iterator[None]:
 
     A name found in a file, such as a run's settings, must never come here: opening a file must not run code.
     """
-    token = _named.set(_named.get() | {name for name in names if name is not None and is_code(name)})
+    token = _named.set(_named.get() | {name for name in names if name is not None and ":" in name})
     try:
         yield
     finally:

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+import eigenview as ev
 from eigenview.cli import main
+from eigenview.errors import SettingError
 from eigenview.runs import RunDirectory
 from tests.cli.commands import eigenview, succeeded
 
@@ -110,6 +112,15 @@ def test_settings_of_a_run_never_import_code_by_themselves(shop: Path):
     assert answer.returncode == 2
     method = RunDirectory(shop / "own").config.method
     assert f"method {method} is code of a user's own, which runs only if this very call names it" in answer.stderr
+
+
+def test_settings_that_were_read_from_a_file_run_no_code_in_python_either(shop: Path, monkeypatch):
+    monkeypatch.chdir(shop)
+    (shop / "imported").unlink(missing_ok=True)
+    config = ev.open_run("own").config.model_copy(update={"out": shop / "again"})
+    with pytest.raises(SettingError, match="runs only if this very call names it"):
+        ev.train(config, listeners=[])
+    assert not (shop / "imported").exists()
 
 
 def test_the_help_knows_the_settings_of_a_method_of_ones_own(tmp_path: Path, monkeypatch, capsys):

@@ -223,3 +223,21 @@ def test_what_there_is_by_name_can_be_listed():
     assert ev.create_encoder("small", width=0.25).feature_width == 64
     with pytest.raises(ev.EigenviewError, match="did you mean resnet18"):
         ev.create_encoder("resnt18")
+
+
+def test_looking_and_judging_vectors_keep_the_same_in_the_same_place(both: Both):
+    options = ["--encoder", "small", "--json"]
+    told = json.loads(both.told("look", "photos/", *options))
+    with working_in(both.python):
+        looked = ev.look("photos/", encoder="small")
+        vectors = ev.open_embeddings(looked.folder / "embeddings.parquet")
+        vectors.save("own.npy")
+        scores = ev.open_embeddings("own.npy").evaluate("photos/?labelled=yes", protocols=["knn"])
+        page = ev.open_embeddings("own.npy").report()
+    assert looked.folder.relative_to(both.python) == Path(told["run"])
+    assert looked.directory.diagnosis().verdict == told["verdict"]
+    shutil.copy(both.python / "own.npy", both.command / "own.npy")
+    shutil.copy(both.python / "own.npy.json", both.command / "own.npy.json")
+    answer = json.loads(both.told("evaluate", "own.npy", "photos/?labelled=yes", "--protocol", "knn", "--json"))
+    assert [score.value for score in scores] == [score["value"] for score in answer]
+    assert page == Path("runs/own/report.html")

@@ -12,7 +12,7 @@ from eigenview.data import open_source
 from eigenview.evaluation import mean_score
 from eigenview.evaluation.sampling import packed
 from eigenview.methods import MethodParts
-from eigenview.runs import EnvironmentFacts, Packed, RunDirectory, data_facts, read_config, write_sample
+from eigenview.runs import EncoderRecord, EnvironmentFacts, Packed, RunDirectory, data_facts, read_config, write_sample
 from eigenview.views import preset
 
 CLASSES = ("cat", "dog", "frog", "ship")
@@ -43,7 +43,8 @@ def write_run(
     config = read_config({**settings, "optimizer": {"learning_rate": 0.1}})
     facts = data_facts(open_source("digits"), preset("simclr-cifar"), (32, 32, 3), None)
     environment = EnvironmentFacts(eigenview="0.1.0", torch="2.5", processes=2, threads=3, cores=4)
-    directory.prepare(config, facts, environment, MethodParts(), resume=False)
+    record = EncoderRecord(settings=config.encoder, channels=3, view=facts.view)
+    directory.prepare(config, facts, environment, MethodParts(), record, resume=False)
     for step in range(10, 210, 10):
         directory.metrics_file.append(_line(step, loss))
     with directory.metrics_file.path.open("a") as file:

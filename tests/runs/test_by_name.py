@@ -12,6 +12,7 @@ import torch
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.export import export
+from eigenview.names import named_code
 from eigenview.nn.inputs import InputSpec
 from eigenview.runs import RunDirectory, encoder_named, folder_for, is_run, open_encoder, open_run
 from eigenview.runs.by_name import fitting_size, view_of
@@ -133,3 +134,32 @@ def test_an_encoder_json_that_is_none_is_told_in_one_line(tmp_path):
     (tmp_path / "encoder.json").write_text('{"settings": 3}', encoding="utf-8")
     with pytest.raises(DataError, match=r"encoder\.json is no EncoderRecord: settings"):
         _ = RunDirectory.existing(tmp_path).encoder
+
+
+def test_a_folder_from_elsewhere_fetches_nothing(tmp_path, pictures, monkeypatch):
+    run = open_encoder("small", pictures, tmp_path / "look")
+    record = json.loads((run.folder / "encoder.json").read_text(encoding="utf-8"))
+    record["settings"]["name"] = "timm:resnet18"
+    (run.folder / "encoder.json").write_text(json.dumps(record), encoding="utf-8")
+    asked: list[str] = []
+    monkeypatch.setattr("eigenview.nn.settings.load_encoder", lambda name, **_: asked.append(name))
+    with pytest.raises(DataError, match="weights may have to be fetched, which no file asks for: name it in this call"):
+        open_run(run.folder)
+    assert not asked
+    with named_code("timm:resnet18"), pytest.raises(AttributeError):  # the stand-in loads nothing
+        open_run(run.folder)
+    assert asked == ["timm:resnet18"]
+
+
+def test_folders_that_name_each_other_end_in_one_line(tmp_path, pictures):
+    run = open_encoder("small", pictures, tmp_path / "look")
+    record = json.loads((run.folder / "encoder.json").read_text(encoding="utf-8"))
+    record["settings"]["weights"] = str(run.folder)
+    (run.folder / "encoder.json").write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(DataError, match="takes its weights from another run: name that one"):
+        open_run(run.folder)
+
+
+def test_what_has_weights_takes_no_others(made_runs: MadeRuns):
+    with pytest.raises(SettingError, match=r"has its own weights; leave other\.pth out"):
+        encoder_named(str(made_runs()), weights="other.pth")

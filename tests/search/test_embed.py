@@ -325,3 +325,18 @@ def test_nothing_readable_is_an_error_with_the_first_reason(tmp_path):
 def test_one_picture_is_enough(tmp_path):
     folder = write_pictures(tmp_path / "photos", NAMES[:1])
     assert embed(small_encoder(), folder, tmp_path / "out.npy", view=VIEW, workers=0).rows == 1
+
+
+@pytest.mark.parametrize("name", ["out.npy", "out.parquet"])
+def test_a_flipped_bit_in_the_vectors_is_not_believed(tmp_path, name):
+    folder = write_pictures(tmp_path / "photos", ["a.png", "b.png", "c.png"])
+    file = embed(small_encoder(), folder, tmp_path / name, view=VIEW).path
+    vectors = open_embeddings(file).vectors.numpy().copy()
+    data = bytearray(file.read_bytes())
+    place = data.index(vectors[1].tobytes())
+    data[place] ^= 1  # a low bit of one number: still finite, still a file
+    file.write_bytes(bytes(data))
+    with pytest.raises(DataError, match="is damaged: its checksum does not fit; make it anew"):
+        open_embeddings(file)
+    again = embed(small_encoder(), folder, file, view=VIEW, resume=False).path
+    assert np.array_equal(open_embeddings(again).vectors.numpy(), vectors)

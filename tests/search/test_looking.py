@@ -78,7 +78,10 @@ def test_vectors_are_scored_by_labels_of_images_matched_by_name(photos, tmp_path
     names = [source.name(int(item)) for item in order]
     file = save_vectors(tmp_path / "dino.npz", names, labels[order].tolist())
     directory = folder_of_vectors(file, tmp_path / "dino")
-    scores = list(evaluate_vectors(open_embeddings(file), directory, source, protocols=["knn"], measuring=QUIET))
+    heard: list[str] = []
+    stored = open_embeddings(file)
+    scores = list(evaluate_vectors(stored, directory, source, protocols=["knn"], measuring=QUIET, told=heard.append))
+    assert heard[0].startswith("20 of 25 images of ")
     assert scores[0].value == 1.0
     assert scores[0].subject == "dino"
     assert len(directory.scores()) == len(scores)

@@ -38,6 +38,7 @@ def test_low_rates_are_chosen_for_weights_worth_keeping():
     given = {"source": "shapes?count=96&size=24", "out": "x", "encoder": {"name": "efficientnet-lite0"}, "steps": 1}
     config = choose(source, given, device="cpu").config
     assert (config.optimizer.encoder_rate, config.optimizer.depth_decay) == (0.1, 0.8)
+    assert config.encoder.statistics == "kept"
     fresh = choose(source, {**given, "encoder": {"name": "efficientnet-lite0", "pretrained": False}}, device="cpu")
     assert fresh.config.optimizer.encoder_rate == 1.0
     kept = choose(source, {**given, "optimizer": {"encoder_rate": 0.5}}, device="cpu")

@@ -15,7 +15,7 @@ from io import TextIOWrapper
 
 from eigenview.cli.verbs import BARE, VERBS, overview
 from eigenview.errors import EigenviewError, SettingError
-from eigenview.names import Table, did_you_mean, is_code, named_code, printable
+from eigenview.names import Table, did_you_mean, named_code, printable
 
 MISTAKE, INTERRUPTED, CLOSED_PIPE = 2, 130, 141
 
@@ -92,8 +92,8 @@ def find_verb(given: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def code_among(given: Sequence[str]) -> Iterator[str]:
-    """The words, values after ``=`` and between commas, that name code of a user's own."""
-    return (piece for word in given for piece in re.split("[=,]", word) if is_code(piece))
+    """The words, values after ``=`` and between commas, that may name code of a user's own or a library's encoder."""
+    return (piece for word in given for piece in (word, *re.split("[=,]", word)) if ":" in piece)
 
 
 def _stopped(given: Sequence[str]) -> str:

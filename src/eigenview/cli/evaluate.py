@@ -62,7 +62,7 @@ def run(options: Options, output: Output) -> None:
         PROTOCOLS.find(name)
     scores = []
     if options.run.suffix in VECTORS:
-        folder, scored = _measured_vectors(options)
+        folder, scored = _measured_vectors(options, output)
     else:
         first = options.source or next((words.partition("=")[2].partition(",")[0] for words in options.sets), None)
         measured = open_with(options, options.run, output, first)
@@ -76,7 +76,7 @@ def run(options: Options, output: Output) -> None:
         output.say(f"kept in {folder / 'evaluation'}; see them with: eigenview report {folder}")
 
 
-def _measured_vectors(options: Options) -> tuple[Path, Iterator[Score]]:
+def _measured_vectors(options: Options, output: Output) -> tuple[Path, Iterator[Score]]:
     from eigenview.evaluation import Measuring, open_labelled
     from eigenview.search import evaluate_vectors, open_embeddings
 
@@ -93,6 +93,7 @@ def _measured_vectors(options: Options) -> tuple[Path, Iterator[Score]]:
         test_share=options.test_share,
         name=Path((options.source or str(options.run)).partition("?")[0]).name,
         measuring=Measuring(seed=options.seed),
+        told=output.say,
     )
 
 
@@ -118,16 +119,11 @@ def _measured(options: Options, run: OpenedRun, output: Output) -> Iterator[Scor
 
 
 def _folds(options: Options) -> Folds:
-    """Opened as it is: folds count the rows of the table, readable or not."""
-    from eigenview.data import Source, open_source
-    from eigenview.evaluation import Folds, read_folds
+    from eigenview.evaluation import open_folds
 
     if options.source is None or options.test is not None or options.sets:
         raise SettingError("--folds belongs to one SOURCE, a Parquet table, without --test and --set")
-    table = options.source.partition("?")[0]
-    folds, source = read_folds(table, column=str(options.folds)), open_source(options.source)
-    assert isinstance(source, Source)  # a table is
-    return Folds(source, folds, Path(table).name)
+    return open_folds(options.source, column=str(options.folds))
 
 
 def _tasks(options: Options, output: Output) -> Iterator[Task]:

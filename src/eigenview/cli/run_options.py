@@ -76,7 +76,7 @@ def open_named(options: EncoderOptions, name: str, output: Output, spec: str | N
     settings = encoder_named(name, weights=None if options.weights is None else str(options.weights.absolute()))
     if spec is None:
         raise SettingError(f"{name} is an encoder, and looks at images: give them (SOURCE or --source)")
-    folder = options.keep_in or folder_for(Path(name).name if Path(name).exists() else name, spec, size=options.size)
+    folder = options.keep_in or folder_for(name, spec, size=options.size)
     run = open_encoder(settings, open_source(spec), folder, spec=anchored(spec), size=options.size, device=device)
     record = run.directory.encoder
     assert record is not None

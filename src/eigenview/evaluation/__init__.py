@@ -31,7 +31,7 @@ from eigenview.evaluation.sampling import save_sample
 from eigenview.evaluation.scores import bootstrap_interval, mean_score, over_repeats
 from eigenview.evaluation.selection import EncoderChoice, choose_encoder
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
-from eigenview.evaluation.tasks import open_labelled, open_task, split_by_class
+from eigenview.evaluation.tasks import open_folds, open_labelled, open_task, split_by_class
 
 __all__ = [
     "BASELINES",
@@ -88,6 +88,7 @@ __all__ = [
     "mean_score",
     "normalised_mutual_information",
     "observe",
+    "open_folds",
     "open_labelled",
     "open_task",
     "over_repeats",

@@ -6,9 +6,10 @@ from pathlib import Path
 
 import numpy as np
 
-from eigenview.data import Source, open_images, subset
+from eigenview.data import Source, open_images, open_source, subset
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.subjects import Task
+from eigenview.evaluation.folds import read_folds
+from eigenview.evaluation.subjects import Folds, Task
 from eigenview.names import printable
 
 TEST_SHARE = 0.2  # of each class, where no test images are given
@@ -28,6 +29,14 @@ def open_task(
     if test is not None:
         return Task(source, open_labelled(test), called)
     return split_by_class(source, share=test_share, seed=seed, name=called)
+
+
+def open_folds(table: str | Path, *, column: str = "folds") -> Folds:
+    """A Parquet table with the folds that a column lists. Opened as it is: folds count its rows, readable or not."""
+    place = str(table).partition("?")[0]
+    folds, source = read_folds(place, column=column), open_source(table)
+    assert isinstance(source, Source)  # a table is
+    return Folds(source, folds, Path(place).name)
 
 
 def open_labelled(spec: str | Path | Source) -> Source:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from eigenview.faces.embeddings import Embeddings, open_embeddings
 from eigenview.faces.lists import create_encoder, list_encoders, list_methods, list_views
-from eigenview.faces.run import Run, look, open_encoder, open_run, train
+from eigenview.faces.run import Run, compare, look, open_encoder, open_run, train
 
 __all__ = [
     "Embeddings",
     "Run",
+    "compare",
     "create_encoder",
     "list_encoders",
     "list_methods",

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from eigenview.data import Source
 from eigenview.diagnostics import Diagnosis, diagnose
+from eigenview.diagnostics.duplicates import COSINE
+from eigenview.evaluation import Measuring, open_labelled
+from eigenview.evaluation.tasks import TEST_SHARE
+from eigenview.report import write_report
 from eigenview.report.structure import first_projection
-from eigenview.runs import OpenedRun
-from eigenview.search import About, Answer, DuplicateSets, contact_sheet, duplicates, neighbours, save_embeddings
+from eigenview.runs import OpenedRun, RunDirectory, Score, folder_of_vectors
+from eigenview.search import (
+    About,
+    Answer,
+    DuplicateSets,
+    contact_sheet,
+    duplicates,
+    evaluate_vectors,
+    look_at_vectors,
+    neighbours,
+    open_pictures,
+    save_embeddings,
+)
 from eigenview.search import Embeddings as Stored
 from eigenview.search import open_embeddings as open_stored
 
@@ -51,17 +68,48 @@ class Embeddings:
         """What made them; None for a file from elsewhere."""
         return self.stored.about
 
-    def neighbours(self, query: Query | Sequence[Query], *, k: int = 10) -> tuple[Answer, ...]:
+    def neighbours(
+        self, query: Query | Sequence[Query], *, k: int = 10, engine: Literal["exact", "faiss"] = "exact"
+    ) -> tuple[Answer, ...]:
         """The nearest images to pictures (by file) or items (by number)."""
-        return neighbours(self.stored, query, k=k, run=self._run)
+        return neighbours(self.stored, query, k=k, run=self._run, engine=engine)
 
     def contact_sheet(self, answers: Answer | Sequence[Answer], out: str | Path | None = None) -> Path:
         """A picture of the answers of :meth:`neighbours`, called after its query unless ``out`` is given."""
         return contact_sheet(answers, self.stored, out)
 
-    def duplicates(self) -> DuplicateSets:
-        """Copies of one picture, confirmed on the pixels, as sets."""
-        return duplicates(self.stored)
+    def duplicates(self, *, cosine: float = COSINE, source: str | None = None) -> DuplicateSets:
+        """Copies of one picture, confirmed on the pixels, as sets; ``source``: the pictures, if they are not found."""
+        return duplicates(self.stored, cosine=cosine, source=None if source is None else open_pictures(source))
+
+    def evaluate(
+        self,
+        source: str | Path | Source | None = None,
+        test: str | Path | Source | None = None,
+        *,
+        keep_in: str | Path | None = None,
+        protocols: Sequence[str] = ("knn", "linear"),
+        test_share: float = TEST_SHARE,
+        seed: int = 0,
+    ) -> list[Score]:
+        """Scores of the vectors, by the labels of ``source`` (matched by name, or by order) or their own; kept."""
+        sources = [None if given is None else open_labelled(given) for given in (source, test)]
+        how = Measuring(seed=seed)
+        directory = self._directory(keep_in)
+        scores = evaluate_vectors(
+            self.stored, directory, *sources, protocols=protocols, test_share=test_share, measuring=how
+        )
+        return list(scores)
+
+    def report(self, source: str | None = None, *, keep_in: str | Path | None = None) -> Path:
+        """One web page about the vectors; ``source``: the pictures behind them, if they are not found."""
+        directory = self._directory(keep_in)
+        look_at_vectors(self.stored, directory, None if source is None else open_pictures(source))
+        return write_report([directory.folder])
+
+    def _directory(self, keep_in: str | Path | None) -> RunDirectory:
+        """``runs/FILE``, where what is measured is kept unless told otherwise."""
+        return folder_of_vectors(self.stored.place, keep_in or Path("runs") / self.stored.place.stem)
 
     def diagnose(self) -> Diagnosis:
         """Figures and a verdict, without labels."""

@@ -12,7 +12,20 @@ from torch import nn
 from eigenview.data import Source, open_images, open_source
 from eigenview.devices import find_device
 from eigenview.diagnostics import Diagnosis
-from eigenview.evaluation import BASELINES, Measuring, diagnose_run, evaluate_run, open_task
+from eigenview.evaluation import (
+    BASELINES,
+    Compared,
+    Folds,
+    Measuring,
+    Task,
+    compare_runs,
+    diagnose_run,
+    evaluate_run,
+    open_folds,
+    open_task,
+)
+from eigenview.evaluation.run_look import Where
+from eigenview.evaluation.tasks import TEST_SHARE
 from eigenview.export import Exported, Format, export
 from eigenview.faces.embeddings import Embeddings, open_embeddings
 from eigenview.names import named_code
@@ -48,10 +61,11 @@ class Run:
         *,
         checkpoint: str = LAST,
         encoder: nn.Module | str | None = None,
+        device: str = "auto",
         opened: OpenedRun | None = None,
     ) -> None:
         self.directory = RunDirectory.existing(os.path.abspath(folder))  # good after a change of folder, too
-        self.checkpoint, self._encoder = checkpoint, encoder
+        self.checkpoint, self.device, self._encoder = checkpoint, device, encoder
         self._opened = opened
 
     def __repr__(self) -> str:
@@ -82,7 +96,9 @@ class Run:
             name = self._encoder if isinstance(self._encoder, str) else None
             module = None if isinstance(self._encoder, str) else self._encoder
             with named_code(name):
-                self._opened = open_directory(self.directory, checkpoint=self.checkpoint, encoder=module)
+                self._opened = open_directory(
+                    self.directory, checkpoint=self.checkpoint, encoder=module, device=find_device(self.device)
+                )
         return self._opened
 
     def _source(self, source: AnyImages | None) -> Source:
@@ -99,23 +115,44 @@ class Run:
         protocols: Sequence[str] = ("knn", "linear"),
         layers: Sequence[str] = ("pooled",),
         baselines: Sequence[str] = tuple(BASELINES),
+        supervised: Run | None = None,
+        folds: str | None = None,
+        test_share: float = TEST_SHARE,
         cache: str | Path | None = None,
         seed: int = 0,
     ) -> list[Score]:
-        """Scores on labelled images, next to baselines, kept in the run. Without ``test``, a fifth is kept back."""
-        task = open_task(source, test, seed=seed)
-        how = Measuring(cache=None if cache is None else Path(cache), seed=seed)
+        """Scores on labelled images, next to baselines, kept in the run. Without ``test``, a fifth is kept back.
+
+        ``supervised`` is a run trained on labels, as one more baseline; ``folds`` a column of the table ``source`` that
+        lists the folds of each row.
+        """
+        task: Task | Folds = (
+            open_task(source, test, test_share=test_share, seed=seed)
+            if folds is None
+            else (open_folds(str(source), column=folds))
+        )
         return list(
-            evaluate_run(self.opened, [task], protocols=protocols, layers=layers, baselines=baselines, measuring=how)
+            evaluate_run(
+                self.opened,
+                [task],
+                protocols=protocols,
+                layers=layers,
+                baselines=baselines,
+                supervised=None if supervised is None else supervised.opened,
+                measuring=Measuring(cache=None if cache is None else Path(cache), seed=seed),
+            )
         )
 
-    def diagnose(self, source: AnyImages | None = None, *, items: int = 5000, seed: int = 0) -> Diagnosis:
-        """Figures and a verdict, no labels needed, on the images of its training unless others are given; kept."""
-        return diagnose_run(self.opened, self._source(source), items=items, seed=seed, keeps=True)
+    def diagnose(
+        self, source: AnyImages | None = None, *, where: Where = "projection", items: int = 5000, seed: int = 0
+    ) -> Diagnosis:
+        """Figures and a verdict, no labels needed, on the images it was made for unless others are given; kept."""
+        keeps = where == "projection"  # what the report shows
+        return diagnose_run(self.opened, self._source(source), items=items, where=where, seed=seed, keeps=keeps)
 
-    def report(self, out: str | Path | None = None) -> Path:
-        """One web page about the run."""
-        return write_report([self.folder], out)
+    def report(self, out: str | Path | None = None, *, beside: Sequence[Run] = ()) -> Path:
+        """One web page about the run, or one that sets others beside it."""
+        return write_report([self.folder, *(run.folder for run in beside)], out)
 
     def export(self, to: Format = "safetensors", out: str | Path | None = None) -> Exported:
         """The encoder for others to load."""
@@ -129,9 +166,16 @@ class Run:
         return open_embeddings(embed(self.opened, images, out, layer=layer).path, run=self.opened)
 
 
-def open_run(folder: str | Path, *, checkpoint: str = LAST, encoder: nn.Module | str | None = None) -> Run:
+def open_run(
+    folder: str | Path, *, checkpoint: str = LAST, encoder: nn.Module | str | None = None, device: str = "auto"
+) -> Run:
     """The run in ``folder``. ``encoder``: a module like the one it trained, or the name of the user's own code."""
-    return Run(folder, checkpoint=checkpoint, encoder=encoder)
+    return Run(folder, checkpoint=checkpoint, encoder=encoder, device=device)
+
+
+def compare(*runs: Run, protocols: Sequence[str] | None = None) -> Mapping[str, Sequence[Compared]]:
+    """The scores of several runs by protocol and data, each with its difference to the first run's."""
+    return compare_runs([run.folder for run in runs], protocols=protocols)
 
 
 def open_encoder(
@@ -185,7 +229,8 @@ def train(
 ) -> Run:
     """Learn a representation from images; what is not given is chosen for them and this machine (``run.config``).
 
-    ``source`` is a folder, a table, shards, a named set, or a whole ``TrainConfig``. ``settings`` are those of a run:
+    ``source`` is a folder, a table, shards, a named set, or a whole ``TrainConfig`` (code of your own that it names is
+    run only if ``method`` or ``encoder`` names it again here). ``settings`` are those of a run:
     ``minutes=10`` or ``epochs=…``, ``batch_size``, ``optimizer={"learning_rate": 0.01}``, ``method_settings={…}``.
     ``start`` is the checkpoint to ``resume`` from, the last one unless given.
     A method, encoder or source of your own is named ``module:attribute``; an encoder may also be a module. Progress is
@@ -194,9 +239,10 @@ def train(
     told = [shown_progress()] if listeners is None else listeners
     module = encoder if isinstance(encoder, nn.Module) else None
     if isinstance(source, TrainConfig):
-        with named_code(source.method, source.encoder.name, source.source):
+        own = encoder if isinstance(encoder, str) else None
+        with named_code(method, own):  # what settings name may have come from a file, and is not run for that
             directory = train_config(source, encoder=module, resume=resume, start=start, listeners=told)
-            return Run(directory.folder, encoder=module or source.encoder.name)
+            return Run(directory.folder, encoder=module or own)
     given = {**settings, "source": str(source)}
     named = {"out": None if out is None else str(out), "method": method}
     given |= {name: value for name, value in named.items() if value is not None}

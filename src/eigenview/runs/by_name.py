@@ -104,6 +104,8 @@ def open_named(name: str, *, size: int | None = None, weights: str | None = None
 
 def encoder_named(text: str, *, weights: str | None = None) -> EncoderSettings:
     """The settings of an encoder by name, of a run, or of a safetensors file that ``export`` wrote."""
+    if weights is not None and (is_run(text) or Path(text).is_file()):
+        raise SettingError(f"{printable(text)} has its own weights; leave {printable(weights)} out")
     if Path(text).suffix == ".safetensors" and Path(text).is_file():
         build = read_card(text).build
         if build is None:
@@ -201,7 +203,8 @@ def folder_for(name: str, source: str, *, size: int | None = None) -> Path:
     """``runs/SOURCE-ENCODER``: where what is measured of an encoder on a source is kept unless told otherwise."""
     place = Path(source.partition("?")[0])
     words = [place.parent.name] if place.stem in SPLITS else []
-    words += [place.stem or "images", name.removesuffix(".safetensors").removesuffix(".onnx")]
+    called = Path(name).name if Path(name).exists() else name
+    words += [place.stem or "images", called.removesuffix(".safetensors").removesuffix(".onnx")]
     words += [] if size is None else [f"{size}px"]
     cleaned = (re.sub(r"[^\w.-]+", "-", word).strip("-.") for word in words)
     return Path("runs") / "-".join(word for word in cleaned if word)

@@ -19,6 +19,7 @@ from eigenview.runs.checkpoints import LAST
 from eigenview.runs.directory import RunDirectory, is_run
 from eigenview.views import CentreView, Recipe
 
+HUBS = ("timm", "torchvision", "hf", "open_clip")  # libraries that fetch weights
 PUBLISHED = "published"  # the checkpoint of an encoder that was not trained here
 OWN = "own"  # what a run's settings call an encoder that the user gave as a module
 ENCODER = "encoder."  # before the encoder's tensors in a checkpoint: every method calls it so
@@ -96,10 +97,11 @@ class OpenedRun:
     def starting_point(self) -> Encoder | None:
         """The encoder as training found it, where it came with weights of its makers, a file or a run.
 
-        None where it began at random, and where those weights cannot be had any more or are others by now.
+        None where it began at random, and where those weights cannot be had any more, are others by now, or may have to
+        be fetched while this call does not name the encoder.
         """
         record = self.directory.encoder
-        if not self.directory.is_trained or record is None or record.weights == RANDOM:
+        if not self.directory.is_trained or record is None or record.weights == RANDOM or _may_fetch(record.settings):
             return None
         try:
             loaded = starting_encoder(record.settings, channels=record.channels, image_size=self.view.size)
@@ -158,11 +160,21 @@ def starting_encoder(settings: EncoderSettings, *, channels: int, image_size: in
         return settings.load(channels=channels, image_size=image_size)
     directory = RunDirectory.existing(place)
     if not directory.is_trained:
-        return starting_encoder(directory.encoder_settings, channels=channels, image_size=image_size)
+        further = directory.encoder_settings
+        if further.weights is not None and is_run(further.weights):
+            raise DataError(f"{printable(directory.folder)} takes its weights from another run: name that one")
+        return starting_encoder(further, channels=channels, image_size=image_size)
     built = settings.build(channels=channels, image_size=image_size or directory.view.size)
     fill_module(built, directory.checkpoints.weights(LAST), directory.folder, prefix=ENCODER)
     facts = EncoderFacts(settings.name, "eigenview", directory.name, weights_identity(built))
     return LoadedEncoder(built.eval(), None, facts)
+
+
+def _may_fetch(settings: EncoderSettings) -> bool:
+    """Whether opening the encoder could ask a hub for its weights, though this very call has not named it."""
+    library, _, model = settings.name.partition(":")
+    is_remote = library in HUBS and not (library == "hf" and Path(model).is_dir())
+    return is_remote and settings.pretrained and settings.weights is None and not is_named(settings.name)
 
 
 def _by_name(directory: RunDirectory, encoder: nn.Module | None, device: str | torch.device) -> OpenedRun:
@@ -171,6 +183,11 @@ def _by_name(directory: RunDirectory, encoder: nn.Module | None, device: str | t
     assert record is not None
     if encoder is not None:
         return OpenedRun(directory, PUBLISHED, wrap(encoder, channels=record.channels).eval().to(device), {})
+    if _may_fetch(record.settings):
+        raise DataError(
+            f"the encoder of {printable(directory.folder)} is {record.settings.name}, whose weights may have to be "
+            f"fetched, which no file asks for: name it in this call (--encoder {record.settings.name}, or encoder=)"
+        )
     loaded = starting_encoder(record.settings, channels=record.channels, image_size=directory.view.size)
     if record.digest and loaded.facts.digest != record.digest:
         raise DataError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from eigenview.data import Failure
@@ -26,6 +26,8 @@ class About:
     unreadable: tuple[Failure, ...]  # images left out, and why
     key: str  # hash of all that the vectors depend on
     version: str
+    digest: str = ""  # SHA-256 of the vectors, row by row; empty in files of before
+    loaded: dict[str, str] = field(default_factory=dict)  # name, library, weights, digest of the encoder to begin with
 
 
 def anchored(spec: str | Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +24,7 @@ from eigenview.search.makers import AnyRun, Maker, maker_of
 from eigenview.search.parts import Parts, Piece, joined_piece
 from eigenview.search.processes import started_processes
 from eigenview.search.reading import Reader
-from eigenview.search.stored import DEFAULT_NAMES, stored_about
+from eigenview.search.stored import DEFAULT_NAMES, add_rows, stored_about
 from eigenview.search.writing import check_suffix, write_embeddings
 from eigenview.views import CentreView
 
@@ -148,7 +149,7 @@ class _Work:
     def _compute(self, pending: list[int], progress: Progress | None) -> None:
         """This process's share of the pending parts. Progress counts all processes as if they were alike."""
         items = [self.reader.items(part) for part in range(self.reader.parts)]
-        total = None if None in items else sum(one or 0 for one in items)
+        total = None if None in items else sum(count or 0 for count in items)
         done = 0 if total is None else total - sum(items[part] or 0 for part in pending)
         is_stream = total is None
         for part in pending[rank(self.group) :: world_size(self.group)]:
@@ -188,9 +189,11 @@ class _Work:
         rows, width, unreadable = 0, 0, dict[str, Failure]()
         for folder in getattr(self.reader.source, "unreadable_folders", ()):
             unreadable[folder] = Failure(folder, "the folder cannot be read")
+        digest = hashlib.sha256()
         for piece in self.parts.pieces():
+            add_rows(digest, piece.vectors)
             rows, width = rows + len(piece), max(width, piece.vectors.shape[1])
-            unreadable.update({one.name: one for one in piece.unreadable})
+            unreadable.update({failure.name: failure for failure in piece.unreadable})
         if rows == 0:
             first = next(iter(unreadable.values()), None)
             why = f", the first, {first.name}: {first.reason}" if first is not None else ""
@@ -209,6 +212,8 @@ class _Work:
             unreadable=tuple(unreadable.values()),
             key=settings_identity(settings),
             version=__version__,
+            digest=digest.hexdigest(),
+            loaded=dict(self.maker.loaded),
         )
         filled = lambda: (piece for piece in self.parts.pieces() if len(piece))  # noqa: E731
         write_embeddings(self.out, filled, rows=rows, width=width, about=about)

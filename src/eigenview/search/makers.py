@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -24,6 +25,7 @@ class Maker:
     view: CentreView
     name: str
     folder: Path | None
+    loaded: Mapping[str, str] = field(default_factory=dict)  # name, library, weights, digest it began with
 
     @property
     def layer(self) -> str:
@@ -48,4 +50,11 @@ def maker_of(run: AnyRun, *, view: CentreView | None = None, layer: str = POOLED
         run = open_run(run)
     if not isinstance(run, OpenedRun):
         raise SettingError(f"a run is its folder, an open run, or an Encoder with view=; got {type(run).__name__}")
-    return Maker(Extractor(run.encoder, (layer,)), view or run.view, run.name, run.folder.resolve())
+    return Maker(Extractor(run.encoder, (layer,)), view or run.view, run.name, run.folder.resolve(), _loaded(run))
+
+
+def _loaded(run: OpenedRun) -> dict[str, str]:
+    record = run.directory.encoder
+    if record is None:
+        return {}
+    return {"name": record.settings.name, "library": record.library, "weights": record.weights, "digest": record.digest}

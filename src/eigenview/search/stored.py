@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -101,18 +102,30 @@ def open_embeddings(path: str | Path) -> Embeddings:
     """
     place = embeddings_file(path)
     try:
-        found = _READERS[place.suffix](place)
+        stored = _READERS[place.suffix](place)
     except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
         if isinstance(error, DataError):
             raise
         raise DataError(f"{printable(place)} is not a readable {place.suffix} file of embeddings: {error}") from None
-    for start in range(0, len(found), CHECKED_ROWS):
+    digest = hashlib.sha256()
+    for start in range(0, len(stored), CHECKED_ROWS):
+        rows = stored.vectors[start : start + CHECKED_ROWS]
+        add_rows(digest, rows)
         try:
-            check_features(found.vectors[start : start + CHECKED_ROWS], "vectors")
+            check_features(rows, "vectors")
         except DataError as error:
             where = f" (counted from row {start})" if start else ""
             raise DataError(f"{printable(place)}: {error}{where}; make the file anew") from None
-    return found
+    if stored.about is not None and stored.about.digest not in ("", digest.hexdigest()):
+        raise DataError(
+            f"{printable(place)} is damaged: its checksum does not fit; make it anew (eigenview embed --anew)"
+        )
+    return stored
+
+
+def add_rows(digest: hashlib._Hash, rows: Tensor) -> None:
+    """Count rows of vectors in, as float32."""
+    digest.update(rows.to(torch.float32).contiguous().numpy().data)
 
 
 def save_embeddings(stored: Embeddings, out: str | Path) -> Path:
@@ -121,7 +134,10 @@ def save_embeddings(stored: Embeddings, out: str | Path) -> Path:
     check_suffix(place)
     labels = torch.full((len(stored),), NO_LABEL) if stored.labels is None else stored.labels
     piece = Piece(stored.index, labels, stored.vectors, tuple(stored.paths), ())
-    write_embeddings(place, lambda: [piece], rows=len(stored), width=stored.width, about=stored.about)
+    digest = hashlib.sha256()
+    add_rows(digest, stored.vectors)
+    about = None if stored.about is None else replace(stored.about, digest=digest.hexdigest())
+    write_embeddings(place, lambda: [piece], rows=len(stored), width=stored.width, about=about)
     return place
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -67,21 +68,30 @@ class VectorSubject(Subject):
         return Features({POOLED: self.vectors[chosen]}, index, labels, source.classes, self.digest)
 
 
-def vectors_subject(stored: Embeddings, name: str, *sources: Source) -> tuple[VectorSubject, list[Source]]:
-    """The vectors as a subject, and of each source the items that have one: matched by path or name, else by order."""
+def vectors_subject(
+    stored: Embeddings, name: str, *sources: Source, told: Callable[[str], None] = warnings.warn
+) -> tuple[VectorSubject, list[Source]]:
+    """The vectors as a subject, and of each source the items that have one: matched by path or name, else by order.
+
+    ``told`` hears of images that have none.
+    """
     rows: dict[str, int] = {}
     kept: list[Source] = []
     for source in sources:
-        found = [_row(stored, source, item) for item in range(len(source))]
-        if all(row is None for row in found) and len(source) == len(stored):
-            found = list(range(len(source)))
-        items = [item for item, row in enumerate(found) if row is not None]
+        matched = [_row(stored, source, item) for item in range(len(source))]
+        if all(row is None for row in matched) and len(source) == len(stored):
+            matched = list(range(len(source)))
+        items = [item for item, row in enumerate(matched) if row is not None]
         if not items:
             raise DataError(
                 f"no image of {source.describe().place} has a vector in {printable(stored.place)}: their names do not "
                 f"agree ({_key(source, 0)}, {stored.paths[0]}), nor their numbers ({len(source):,}, {len(stored):,})"
             )
-        rows |= {_key(source, item): row for item, row in enumerate(found) if row is not None}
+        if len(items) < len(source):
+            told(
+                f"{len(items):,} of {len(source):,} images of {source.describe().place} have a vector and are measured"
+            )
+        rows |= {_key(source, item): row for item, row in enumerate(matched) if row is not None}
         kept.append(source if len(items) == len(source) else subset(source, items))
     view = CentreView(1, 1)
     encoder = NoEncoder(stored.place, stored.width)
@@ -98,11 +108,12 @@ def evaluate_vectors(
     test_share: float = 0.2,
     name: str = "",
     measuring: Measuring | None = None,
+    told: Callable[[str], None] = warnings.warn,
 ) -> Iterator[Score]:
     """Scores of vectors, kept in ``directory``. Labels are those of ``train`` and ``test``, or the file's own."""
     how = measuring or Measuring()
     given = [source for source in (train or EmbeddedSource(stored), test) if source is not None]
-    subject, kept = vectors_subject(stored, directory.name, *given)
+    subject, kept = vectors_subject(stored, directory.name, *given, told=told)
     labelled = [_labelled(source) for source in kept]
     if len(labelled) == 2:
         task = Task(labelled[0], labelled[1], name)

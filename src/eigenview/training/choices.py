@@ -40,6 +40,7 @@ class Chosen:
 ADAPTING = (
     Choice("optimizer.encoder_rate", 0.1, "its weights are worth keeping: a tenth of the head's rate"),
     Choice("optimizer.depth_decay", 0.8, "and less with every block towards the input"),
+    Choice("encoder.statistics", "kept", "those of its batch norms too: adapted, features lose much"),
 )
 
 
