@@ -5,7 +5,7 @@ weighed by how clear it is), sees all rows of a class at once and corrects some;
 corrects the head where the classes do not lie linearly. It is also what labels pictures that come later.
 
 How sure to be: the head is too sure where classes overlap, spreading is never sure. Probabilities are their pool,
-∝ (head^0.7 · spread^2.4)^(1/T) with T = 1 + 1.1 · classes/labels; the three numbers were chosen on CIFAR-10 and digits.
+∝ (head^0.5 · spread^3.6)^(1/T) with T = 1 + classes/labels; the numbers were chosen on CIFAR-10 and digits.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PENALTY = 1e-3  # of the mean loss, for rows of numbers about 1
 FITTED = 10_000  # rows, evenly taken from more, that the head is fitted to
 ITERATIONS, TOLERANCE = 25, 1e-4  # of the head's fit
 SMOOTHING, SMOOTHING_STEPS = 0.5, 10  # of the head's answers along the graph
-HEAD_SHARE, SPREAD_SHARE, DOUBT = 0.7, 2.4, 1.1  # of the pool, see above
+HEAD_SHARE, SPREAD_SHARE, DOUBT = 0.5, 3.6, 1.0  # of the pool, see above
 COLDEST, HOTTEST = 0.05, 20.0  # temperatures of the head for later pictures
 IMPOSSIBLE = 1e-9  # what a probability of zero counts as in the pool
 WARM = 12  # iterations where the head only follows one more label
