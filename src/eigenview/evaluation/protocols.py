@@ -108,7 +108,7 @@ PROBES = Table(
 
 @dataclass(frozen=True)
 class FinetuneProtocol(_Epochs):
-    """Fine-tuning for sets of some hundred to some ten thousand labels: ours, rates and lengths by held-out labels.
+    """Fine-tuning for sets of some hundred to some ten thousand labels: ours, the rate by held-out labels.
 
     The head starts as the logistic regression on frozen features (Kumar et al. 2022: a random head's first gradients
     destroy what the trunk knows). It ends after ``steps`` or ``epochs``, whichever comes first. Each of ``multipliers``
