@@ -6,6 +6,7 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import PIL
 import pytest
 from PIL import Image, ImageOps
 
@@ -163,6 +164,7 @@ def test_cmyk_has_the_right_polarity(kind):
     np.testing.assert_allclose(pixels.reshape(-1, 3).mean(axis=0), [255, 0, 0], atol=3)
 
 
+@pytest.mark.skipif(int(PIL.__version__.split(".")[0]) < 13, reason="Pillow before 13 calls such TIFFs cut short")
 def test_lab_and_ycbcr_are_converted():
     lab = Image.new("LAB", (4, 4), (255, 128, 128))  # L = 100: white
     np.testing.assert_allclose(opened(saved(lab, "TIFF")).pixels()[0, 0], [255, 255, 255], atol=2)
