@@ -100,8 +100,18 @@ def test_vectors_without_names_follow_the_order_of_the_images(photos, tmp_path):
     np.save(tmp_path / "rows.npy", np.eye(2, dtype=np.float32)[labels] + 0.01)
     directory = folder_of_vectors(tmp_path / "rows.npy", tmp_path / "rows")
     stored = open_embeddings(tmp_path / "rows.npy")
-    scores = list(evaluate_vectors(stored, directory, source, protocols=["knn"], measuring=QUIET))
+    heard: list[str] = []
+    scores = list(evaluate_vectors(stored, directory, source, protocols=["knn"], measuring=QUIET, told=heard.append))
+    assert "has no names: its rows are taken for the images in their order" in heard[0]
     assert scores[0].value == 1.0
+
+
+def test_names_that_do_not_agree_are_never_replaced_by_the_order(photos, tmp_path):
+    source = open_images(f"{photos}?labelled=yes", needs_index=True)
+    file = save_vectors(tmp_path / "v.npz", [f"other/{row}.jpg" for row in range(len(source))], [0, 1] * 12 + [0])
+    directory = folder_of_vectors(file, tmp_path / "v")
+    with pytest.raises(DataError, match="their names do not agree"):
+        list(evaluate_vectors(open_embeddings(file), directory, source, measuring=QUIET))
 
 
 def test_what_cannot_be_had_of_vectors_is_told_in_one_line(photos, tmp_path):

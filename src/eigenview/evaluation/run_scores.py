@@ -63,6 +63,10 @@ def _noted(
 ) -> Iterator[Score]:
     """Scores that say so where the subject is one of ``runs`` that was trained on the test images."""
     trained = next((run for run in runs if run is not None and run.encoder is subject.encoder), None)
-    is_seen = trained is not None and share_within(test, trained.directory.data.sketch) > CHANCE
+    is_seen = (
+        trained is not None
+        and trained.directory.is_trained
+        and share_within(test, trained.directory.data.sketch) > CHANCE
+    )
     for score in scores:
         yield replace(score, data={**score.data, SEEN: True}) if is_seen else score

@@ -28,6 +28,7 @@ from eigenview.search.writing import METADATA, check_suffix, side_file, write_em
 from eigenview.tensors import map_array
 
 DEFAULT_NAMES = ("embeddings.parquet", "embeddings.npy")  # in a run directory
+NAMES = ("paths", "path", "names", "name", "filenames", "filename", "files", "file")  # of the items, in an .npz
 CHECKED_ROWS = 1 << 16  # at a time
 
 
@@ -48,6 +49,11 @@ class Embeddings:
     @property
     def width(self) -> int:
         return self.vectors.shape[1]
+
+    @property
+    def has_no_names(self) -> bool:
+        """Whether rows are called by their numbers alone, since the file names none."""
+        return list(self.paths[:1]) == _numbered(self.place, 1)
 
     def row_of(self, index: int) -> int:
         """The row that holds item ``index`` of the source."""
@@ -286,7 +292,7 @@ def _read_npz(place: Path) -> Embeddings:
         raise DataError(f"{printable(place)} must hold one floating array (n, d) of vectors; got {got}")
     vectors = torch.from_numpy(arrays[tables[0]].astype(np.float32))
     rows = len(vectors)
-    names = next((arrays[name] for name in ("paths", "path", "names", "name") if name in arrays), None)
+    names = next((arrays[name] for name in NAMES if name in arrays), None)
     given = next((arrays[name] for name in ("labels", "label", "y") if name in arrays), None)
     for kind, array in (("names", names), ("labels", given)):
         if array is not None and array.shape != (rows,):

@@ -71,15 +71,16 @@ class VectorSubject(Subject):
 def vectors_subject(
     stored: Embeddings, name: str, *sources: Source, told: Callable[[str], None] = warnings.warn
 ) -> tuple[VectorSubject, list[Source]]:
-    """The vectors as a subject, and of each source the items that have one: matched by path or name, else by order.
+    """The vectors as a subject, and of each source the items that have one: matched by path or name.
 
-    ``told`` hears of images that have none.
+    Vectors without any names are matched by order. ``told`` hears of that, and of images that have no vector.
     """
     rows: dict[str, int] = {}
     kept: list[Source] = []
     for source in sources:
         matched = [_row(stored, source, item) for item in range(len(source))]
-        if all(row is None for row in matched) and len(source) == len(stored):
+        if stored.has_no_names and len(source) == len(stored) and all(row is None for row in matched):
+            told(f"{printable(stored.place)} has no names: its rows are taken for the images in their order")
             matched = list(range(len(source)))
         items = [item for item, row in enumerate(matched) if row is not None]
         if not items:
