@@ -39,6 +39,7 @@ def test_low_rates_are_chosen_for_weights_worth_keeping():
     config = choose(source, given, device="cpu").config
     assert (config.optimizer.encoder_rate, config.optimizer.depth_decay) == (0.1, 0.8)
     assert config.encoder.statistics == "kept"
+    assert config.views.size == 64  # half as large again as 24 pixels, in steps of 32, at least 64
     fresh = choose(source, {**given, "encoder": {"name": "efficientnet-lite0", "pretrained": False}}, device="cpu")
     assert fresh.config.optimizer.encoder_rate == 1.0
     kept = choose(source, {**given, "optimizer": {"encoder_rate": 0.5}}, device="cpu")

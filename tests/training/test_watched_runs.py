@@ -15,7 +15,7 @@ import torch
 from rich.console import Console
 from safetensors.torch import load_file
 
-from eigenview.batches import first_shape
+from eigenview.batches import typical_shape
 from eigenview.data import ArraySource, open_source
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import knn_predict
@@ -335,10 +335,10 @@ def test_the_first_readable_image_gives_the_shape(tmp_path):
 
     (tmp_path / "a.png").write_bytes(b"not a picture")
     Image.new("RGB", (30, 20)).save(tmp_path / "b.png")
-    assert first_shape(open_source(str(tmp_path))) == (20, 30, 3)
+    assert typical_shape(open_source(str(tmp_path))) == (20, 30, 3)
     (tmp_path / "b.png").unlink()
     with pytest.raises(DataError, match="none of the images can be read"):
-        first_shape(open_source(str(tmp_path)))
+        typical_shape(open_source(str(tmp_path)))
 
 
 @pytest.mark.usefixtures("half_precision")

@@ -13,7 +13,7 @@ from eigenview.batches.encode import (
     evaluating,
 )
 from eigenview.batches.loader import BATCH, AnySource, SeenBatch, ViewLoader, first_view
-from eigenview.batches.looks import first_shape, image_statistics
+from eigenview.batches.looks import image_statistics, typical_shape
 
 __all__ = [
     "BATCH",
@@ -28,7 +28,7 @@ __all__ = [
     "encode_source",
     "encoded_batches",
     "evaluating",
-    "first_shape",
     "first_view",
     "image_statistics",
+    "typical_shape",
 ]

@@ -1,8 +1,8 @@
-"""What the images of a source look like: the shape of the first, the statistics of some."""
+"""What the images of a source look like: the shape of a typical one, the statistics of some."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 
@@ -15,11 +15,40 @@ from eigenview.errors import DataError
 from eigenview.views import ImageStatistics
 from eigenview.views.settings import Shape
 
+Sized = tuple[int, LazyImage]  # its shorter side, and the image
 LOOKED_AT = 64  # images
 
 
-def first_shape(source: AnySource) -> Shape:
-    """Height, width and channels of the first image that can be read."""
+def typical_shape(source: AnySource) -> Shape:
+    """Height, width and channels of a typical image: of some, evenly spread, the one with the median shorter side.
+
+    Only headers are read but for that one. Of a stream, the first that can be read.
+    """
+    if not isinstance(source, Source):
+        return _first_shape(source)
+    sizes = []
+    for image in _spread(source):
+        try:
+            opened = image()
+            sizes.append((min(opened.size), opened))
+        except UnreadableImage:
+            continue
+    for _, opened in _from_the_middle(sorted(sizes, key=lambda size: size[0])):
+        try:
+            height, width, channels = opened.pixels().shape
+        except UnreadableImage:
+            continue
+        return height, width, channels
+    return _first_shape(source)
+
+
+def _from_the_middle(items: Sequence[Sized]) -> list[Sized]:
+    """The middle one first, then its neighbours on both sides in turn."""
+    middle = (len(items) - 1) // 2
+    return [items[place] for place in sorted(range(len(items)), key=lambda place: (abs(place - middle), place))]
+
+
+def _first_shape(source: AnySource) -> Shape:
     for image in _images(source):
         try:
             height, width, channels = image().pixels().shape

@@ -30,14 +30,14 @@ class Options(Strict):
 def run(options: Options, output: Output) -> None:
     import numpy as np
 
-    from eigenview.batches import first_shape, image_statistics
+    from eigenview.batches import image_statistics, typical_shape
     from eigenview.data import BatchSource, open_images
     from eigenview.views import show
     from eigenview.views.settings import ViewSettings
 
     source = open_images(options.source, needs_index=True)
     recipe = ViewSettings(preset=options.preset, size=options.size).recipe(
-        first_shape(source), image_statistics(source)
+        typical_shape(source), image_statistics(source)
     )
     places = np.unique(np.linspace(0, len(source) - 1, min(options.count, len(source))).round().astype(np.int64))
     photos = [] if isinstance(source, BatchSource) else [source.image(int(place)) for place in places]

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from eigenview.batches import AnySource, first_shape, image_statistics
+from eigenview.batches import AnySource, image_statistics, typical_shape
 from eigenview.data import Source
 from eigenview.errors import DataError, SettingError
 from eigenview.files import file_digest
@@ -47,7 +47,7 @@ def open_encoder(
     pixels; without it, :func:`fitting_size`. ``spec`` is what opens the source again.
     """
     chosen = EncoderSettings(name=settings) if isinstance(settings, str) else settings
-    shape = first_shape(source)
+    shape = typical_shape(source)
     loaded, view = load_for(chosen, shape, source, size=size)
     encoder = loaded.encoder
     chosen = chosen.model_copy(update={"config": loaded.facts.config}) if loaded.facts.config else chosen

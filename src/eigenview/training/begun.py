@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import torch
 from torch import nn
 
-from eigenview.batches import AnySource, first_shape, image_statistics
+from eigenview.batches import AnySource, image_statistics, typical_shape
 from eigenview.errors import SettingError
 from eigenview.nn import Encoder, check_micro_batches, wrap
 from eigenview.nn.batch_norm import keep_statistics
@@ -59,7 +59,7 @@ def begin(
     ``before``: what the run began with, where a checkpoint will fill the encoder: no library's or hub's weights are
     asked for then, and images are seen as they were.
     """
-    shape = first_shape(images)
+    shape = typical_shape(images)
     settings = config.encoder
     channels = COLOUR if encoder is None and settings.brings_input else shape[2]
     recipe = config.views.recipe((*shape[:2], channels), image_statistics(images) if channels == shape[2] else None)

@@ -6,16 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from eigenview.batches import AnySource, first_shape
+from eigenview.batches import AnySource, typical_shape
 from eigenview.data import StreamSource
 from eigenview.devices import find_device
 from eigenview.errors import SettingError
 from eigenview.nn.settings import EncoderSettings
 from eigenview.runs import TrainConfig, read_config
+from eigenview.runs.by_name import fitting_size
 from eigenview.views.settings import Shape
 
 FEWEST_IMAGES = 8  # below this, views can only be told apart, not learnt from
 STEPS = {"cpu": 3000, "cuda": 20000}  # optimizer steps of a run whose length nobody gave
+ADAPTED_CPU_PIXELS = 128  # at most, of a pretrained encoder on a CPU
 CPU_PIXELS = 64  # size of the views of photos on a CPU, where 224 would take days
 
 
@@ -59,7 +61,7 @@ def choose(source: AnySource, given: Mapping[str, Any], *, device: str | None = 
     settings: dict[str, Any] = {
         name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()
     }
-    made = [choice for choice in _wishes(settings, count, first_shape(source), kind) if _put(settings, choice)]
+    made = [choice for choice in _wishes(settings, count, typical_shape(source), kind) if _put(settings, choice)]
     if not any(settings.get(name) is not None for name in ("epochs", "steps", "minutes")):
         length = _length(count, int(settings["batch_size"]), STEPS[kind], isinstance(source, StreamSource))
         _put(settings, length)
@@ -72,7 +74,12 @@ def _wishes(settings: Mapping[str, Any], count: int | None, shape: Shape, device
     side = min(height, width)
     wishes = []
     named = settings.get("views", {}).get("preset", "auto") != "auto" or "crops" in settings.get("views", {})
-    if device == "cpu" and side > CPU_PIXELS and not named:
+    if _is_begun(settings) and EncoderSettings(**settings.get("encoder", {})).brings_input and not named:
+        fitting = fitting_size(side, ADAPTED_CPU_PIXELS if device == "cpu" else 224)
+        wishes.append(
+            Choice("views.size", fitting, f"images are {width} × {height}, and its encoder knows larger ones")
+        )
+    elif device == "cpu" and side > CPU_PIXELS and not named:
         reason = f"images are {width} × {height}; on a CPU larger views would take too long"
         wishes.append(Choice("views.size", CPU_PIXELS, reason))
     size = int(settings.get("views", {}).get("size") or (CPU_PIXELS if device == "cpu" else 224))
