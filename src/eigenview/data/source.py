@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -133,7 +134,7 @@ class StreamSource(Protocol):
     def describe(self) -> SourceInfo: ...
 
 
-class Unannotated:
+class Unannotated(ABC):
     """No labels, captions, depth or files: what a source inherits, and sets or overrides where it has them."""
 
     _labels: Labels | None = None
@@ -149,11 +150,11 @@ class Unannotated:
     def classes(self) -> tuple[str, ...] | None:
         return self._classes
 
-    def __len__(self) -> int:
-        raise NotImplementedError(f"{type(self).__name__} must say how many images it has")
+    @abstractmethod
+    def __len__(self) -> int: ...
 
-    def image(self, index: int) -> LazyImage:
-        raise NotImplementedError(f"{type(self).__name__} must say what image {index} is")
+    @abstractmethod
+    def image(self, index: int) -> LazyImage: ...
 
     def name(self, index: int) -> str:
         try:
@@ -191,9 +192,9 @@ class Unannotated:
 class Renumbered(Unannotated):
     """Items of other sources under numbers of its own: each is what it was there."""
 
+    @abstractmethod
     def origin(self, index: int) -> tuple[Source, int]:
         """The source of an item, and its number there."""
-        raise NotImplementedError
 
     def image(self, index: int) -> LazyImage:
         source, row = self.origin(index)

@@ -132,25 +132,24 @@ def _mixture(sample: Sample, members: NDArray[np.int64]) -> Html | None:
 def duplicate_pairs(sample: Sample, structure: Structure) -> Html:
     if not structure.duplicates:
         return element("p.quiet", f"None among the {len(sample.names):,} sampled images.")
-    cards = []
-    for first, second, cosine in structure.duplicates[:SHOWN_PAIRS]:
-        names = element("span.names", f"{sample.names[first]} · {sample.names[second]}")
-        said = element("span.caption", names, element("span", f"cosine {cosine:.4f}"))
-        cards.append(element("li", thumb(sample, first), thumb(sample, second), said))
-    more = len(structure.duplicates) - len(cards)
-    note = element("p.note", f"and {more:,} more pairs.") if more > 0 else None
-    return join(element("ul.duplicates", *cards), note)
+    listed = [((first, second), f"cosine {cosine:.4f}") for first, second, cosine in structure.duplicates]
+    return _alike(sample, listed, "pairs")
 
 
 def copy_sets(sample: Sample) -> Html:
     """Sets of images that are one picture, confirmed on the pixels."""
+    return _alike(sample, [(members, "") for members in sample.copies], "sets")
+
+
+def _alike(sample: Sample, listed: Sequence[tuple[Sequence[int], str]], word: str) -> Html:
+    """Rows that look alike side by side, with their names and perhaps a remark; the first few."""
     cards = []
-    for members in sample.copies[:SHOWN_PAIRS]:
-        names = " · ".join(sample.names[row] for row in members)
-        said = element("span.caption", element("span.names", names))
-        cards.append(element("li", *(thumb(sample, row) for row in members), said))
-    more = len(sample.copies) - len(cards)
-    note = element("p.note", f"and {more:,} more sets.") if more > 0 else None
+    for rows, remark in listed[:SHOWN_PAIRS]:
+        names = element("span.names", " · ".join(sample.names[row] for row in rows))
+        said = element("span.caption", names, element("span", remark) if remark else None)
+        cards.append(element("li", *(thumb(sample, row) for row in rows), said))
+    more = len(listed) - len(cards)
+    note = element("p.note", f"and {more:,} more {word}.") if more > 0 else None
     return join(element("ul.duplicates", *cards), note)
 
 
