@@ -240,7 +240,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_is_one_line_and_what_was_there_stays(tiny_disk):
     import torch
 
-    from eigenview.files import save_tensors, save_torch
+    from eigenview.tensors import save_tensors, save_torch
 
     write_text(tiny_disk / "old.txt", "old")
     fill(tiny_disk / "folder", "old")

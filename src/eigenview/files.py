@@ -7,29 +7,26 @@ line of error; what stood in the place stays, and no half-written file is left b
 from __future__ import annotations
 
 import errno
+import glob
 import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from eigenview.errors import DataError, EigenviewError, WriteError
 from eigenview.names import printable
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-Kind = TypeVar("Kind")
 JSON: TypeAlias = JsonValue  # text, numbers, lists and objects of them
-
+Kind = TypeVar("Kind")
 Content = TypeVar("Content")
 
 SWAPS = 20  # of a folder while it is read, after which its reader gives up
@@ -117,11 +114,10 @@ def read_folder(find: Callable[[], Path], read: Callable[[Path], Content]) -> Co
 
 def _which(folder: Path) -> tuple[int, int] | None:
     """Tells a folder from the one that takes its place."""
-    try:
+    with suppress(OSError):
         facts = folder.stat()
-    except OSError:
-        return None
-    return facts.st_ino, facts.st_mtime_ns
+        return facts.st_ino, facts.st_mtime_ns
+    return None
 
 
 def _old(path: Path) -> Path:
@@ -159,36 +155,9 @@ def append_bytes(path: Path, data: bytes) -> None:
                 raise
 
 
-def save_tensors(file: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
-    """Safetensors into a file that the atomic ways above gave; trouble with the disk is an OSError."""
-    from safetensors import SafetensorError
-    from safetensors.torch import save_file
-
-    ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    try:
-        save_file(ready, file, metadata=None if metadata is None else dict(metadata))
-    except SafetensorError as error:
-        raise OSError(_why(str(error))) from None
-
-
-def save_torch(file: Path, content: object) -> None:
-    """``torch.save``; trouble with the disk, which torch calls a RuntimeError, is OSError."""
-    import torch
-
-    try:
-        torch.save(content, file)
-    except RuntimeError as error:
-        raise OSError(_why(str(error))) from None
-
-
-def read_json(path: Path) -> JSON:
-    """What a JSON file holds; whatever is wrong with it is one line that names the file."""
-    return _parsed(_text(path), path)
-
-
 def read_object(path: Path) -> dict[str, JSON]:
-    """What a JSON file with an object holds."""
-    content = read_json(path)
+    """What a JSON file with an object holds; whatever is wrong with it is one line that names the file."""
+    content = _parsed(_text(path), path)
     if not isinstance(content, dict):
         raise DataError(f"{printable(path)} must hold a JSON object; it holds {type(content).__name__}")
     return content
@@ -212,8 +181,7 @@ def _text(path: Path) -> bytes:
 
 def to_json(value: object) -> str:
     """A dataclass of plain values as standard JSON: NaN and infinity are refused, since no other reader takes them."""
-    assert is_dataclass(value)
-    assert not isinstance(value, type)
+    assert is_dataclass(value) and not isinstance(value, type)  # noqa: PT018 (it is for the types)
     return json.dumps(asdict(value), allow_nan=False, indent=1, ensure_ascii=False)
 
 
@@ -223,7 +191,11 @@ def from_json(kind: type[Kind], text: str | bytes, place: str | Path) -> Kind:
     A field that is missing has its default, one that is unknown is left out: a file opens with an earlier and a later
     version, too. A mistyped field is refused by its path.
     """
-    content = _parsed(text, place)
+    return as_kind(kind, _parsed(text, place), place)
+
+
+def as_kind(kind: type[Kind], content: JSON, place: str | Path) -> Kind:
+    """The dataclass or model ``kind`` in what was read of ``place``, by the rules of :func:`from_json`."""
     try:
         return TypeAdapter(kind).validate_json(json.dumps(content), strict=True)  # lists and whole numbers still fit
     except ValidationError as error:
@@ -240,14 +212,14 @@ def first_mistake(error: ValidationError) -> str:
 def _parsed(data: str | bytes, place: str | Path) -> JSON:
     name = printable(place)
     try:
-        content: JSON = json.loads(data if isinstance(data, str) else data.decode("utf-8"), parse_constant=_no_number)
+        text = data if isinstance(data, str) else data.decode("utf-8")
+        return json.loads(text, parse_constant=_no_number)  # type: ignore[no-any-return]
     except UnicodeDecodeError:
         raise DataError(f"{name} is not UTF-8 text: it was damaged, or is something else") from None
     except RecursionError:
         raise DataError(f"{name} is nested too deeply to be one of ours") from None
     except ValueError as error:
         raise DataError(f"{name} is not JSON: {error}; it was cut short, or is something else") from None
-    return content
 
 
 def _no_number(text: str) -> float:
@@ -268,11 +240,8 @@ def inside(folder: Path, name: str) -> Path:
 
 def file_digest(path: Path, kind: str = "sha256") -> str:
     """A hash of a file, in hexadecimal."""
-    digest = hashlib.new(kind, usedforsecurity=False)
     with path.open("rb") as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, lambda: hashlib.new(kind, usedforsecurity=False)).hexdigest()
 
 
 def to_disk(path: Path) -> None:
@@ -289,28 +258,18 @@ def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        is_inside_a_file = isinstance(error, (FileExistsError, NotADirectoryError))
-        why = "a file is in the place of its folder" if is_inside_a_file else error.strerror or str(error)
+        is_below_a_file = isinstance(error, FileExistsError | NotADirectoryError)
+        why = "a file is in the place of its folder" if is_below_a_file else error.strerror or str(error)
         raise WriteError(f"cannot write {printable(path)}: {why}; choose another place, or make room there") from None
-
-
-def _why(text: str) -> str:
-    """What a library's error says about the disk, in a few words."""
-    if number := re.search(r"(?:os error|Os { code:) (\d+)", text):
-        return os.strerror(int(number[1]))
-    if "No space left" in text or "unexpected pos" in text or "failed writing" in text:
-        return os.strerror(errno.ENOSPC)
-    return text.splitlines()[0][:200]
 
 
 def _remove_leftovers(path: Path) -> None:
     """Files and folders beside ``path`` that a process which is gone began to write."""
-    for left in path.parent.glob(f".{_escaped(_short(path))}.*-*"):
+    for left in path.parent.glob(f".{glob.escape(_short(path))}.*-*"):
         matched = re.fullmatch(rf"\.{re.escape(_short(path))}\.(\d+)-.*", left.name)
-        if matched is None or is_alive(int(matched[1])):
-            continue
-        with suppress(OSError):
-            _remove(left)
+        if matched is not None and not is_alive(int(matched[1])):
+            with suppress(OSError):
+                _remove(left)
 
 
 def _remove(path: Path) -> None:
@@ -325,18 +284,12 @@ def _short(path: Path) -> str:
     return path.name[:40]  # names have at most 255 bytes, and the longest may be ours to replace
 
 
-def _escaped(name: str) -> str:
-    return re.sub(r"([*?\[])", r"[\1]", name)
-
-
 def is_alive(process: int) -> bool:
     """Whether a process of this machine runs; one that is not ours to signal does."""
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except (PermissionError, OverflowError):
-        return True
+    except (OSError, OverflowError) as error:
+        return not isinstance(error, ProcessLookupError)
     return True
 
 

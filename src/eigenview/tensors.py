@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,13 +14,31 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from eigenview.errors import DataError
-from eigenview.files import atomic_path, save_tensors
+from eigenview.files import atomic_path
 from eigenview.names import printable
 
 DIGEST = "digest"  # among the notes
+
+
+def save_tensors(file: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str] | None = None) -> None:
+    """Safetensors into a file that the atomic ways above gave; trouble with the disk is an OSError."""
+    ready = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        save_file(ready, file, metadata=None if metadata is None else dict(metadata))
+    except SafetensorError as error:
+        raise OSError(_why(str(error))) from None
+
+
+def save_torch(file: Path, content: object) -> None:
+    """``torch.save``; trouble with the disk, which torch calls a RuntimeError, is OSError."""
+    try:
+        torch.save(content, file)
+    except RuntimeError as error:
+        raise OSError(_why(str(error))) from None
 
 
 def save_sealed(file: Path, tensors: Mapping[str, Tensor], notes: Mapping[str, str] | None = None) -> None:
@@ -59,6 +80,15 @@ def map_array(path: Path) -> NDArray[Any]:
         array.close()
         raise DataError(f"{printable(path)} must be an .npy file with one array, not an .npz archive")
     return array
+
+
+def _why(text: str) -> str:
+    """What a library's error says about the disk, in a few words."""
+    if number := re.search(r"(?:os error|Os { code:) (\d+)", text):
+        return os.strerror(int(number[1]))
+    if "No space left" in text or "unexpected pos" in text or "failed writing" in text:
+        return os.strerror(errno.ENOSPC)
+    return text.splitlines()[0][:200]
 
 
 def _digest(tensors: Mapping[str, Tensor], notes: Mapping[str, str]) -> str:

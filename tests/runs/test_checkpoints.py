@@ -72,7 +72,7 @@ def test_a_full_disk_keeps_the_one_before(tmp_path, monkeypatch):
     def full(*_, **__):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("safetensors.torch.save_file", full)
+    monkeypatch.setattr("eigenview.tensors.save_file", full)
     with pytest.raises(DataError, match=r"No space left on device; .*make room"):
         folder.save(some(2.0))
     assert folder.load("last").weights["w"][0, 0] == 1.0

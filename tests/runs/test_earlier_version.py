@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from eigenview.data import open_source
-from eigenview.errors import SettingError
+from eigenview.errors import DataError
 from eigenview.evaluation import diagnose_run, evaluate_run, open_task
 from eigenview.export import export, load_exported
 from eigenview.report import write_report
 from eigenview.runs import RunDirectory, open_run, read_config
 from eigenview.search import embed, open_embeddings
-from tests.training.runs import run_quietly
+from tests.training.runs import run_quietly, settings
 
 WRITTEN = Path(__file__).parent / "fixtures" / "earlier"
 SOURCE = "shapes?count=40&size=16"
@@ -90,9 +90,40 @@ def test_it_goes_on_as_the_version_before_would_have(folder):
     assert RunDirectory(folder).config == read_config({**given, "out": str(folder)})
 
 
-def test_one_of_a_later_version_is_refused_in_one_line(folder):
-    content = json.loads((folder / "config.json").read_text())
-    (folder / "config.json").write_text(json.dumps({**content, "format": 3}))
-    with pytest.raises(SettingError, match="has format 3; this version reads up to 2: update eigenview") as caught:
-        open_run(folder)
+FORMATS = {
+    **{"config.json": 2, "encoder.json": 1, "data.json": 1, "environment.json": 1, "method.json": 1},
+    **{"metrics.jsonl": 1, "sample/sample.json": 1, "evaluation/*.json": 1},
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """A run of this version, with a score."""
+    folder = tmp_path_factory.mktemp("run")
+    run_quietly(settings("swav", folder, steps=1), looks_back=True)
+    list(evaluate_run(open_run(folder), [open_task(SOURCE)], protocols=["knn"]))
+    return folder
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_file_has_its_format_and_a_later_one_is_refused_in_one_line(written, tmp_path, name):
+    folder = shutil.copytree(written, tmp_path / "run")
+    file = next(folder.glob(name))
+    first, *rest = file.read_text().splitlines(keepends=True) if name == "metrics.jsonl" else [file.read_text()]
+    content = json.loads(first)
+    assert content["format"] == FORMATS[name]
+    file.write_text(json.dumps({**content, "format": 3}) + "\n" + "".join(rest))
+    run = RunDirectory(folder)
+    with pytest.raises(DataError, match=f"has format 3; this version reads up to {FORMATS[name]}: update") as caught:
+        _ = (
+            run.config,
+            run.encoder,
+            run.data,
+            run.environment,
+            run.method_parts,
+            run.metrics,
+            run.scores(),
+            run.sample(),
+        )
     assert "\n" not in str(caught.value)
+    assert str(file) in str(caught.value)

@@ -13,11 +13,11 @@ from torch import Tensor
 from eigenview.errors import DataError, SettingError
 from eigenview.export.names import architecture_of, options_of
 from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
-from eigenview.files import atomic_path, inside, save_tensors, save_torch, write_text
+from eigenview.files import atomic_path, inside, write_text
 from eigenview.nn import Encoder, build_encoder, read_weights
 from eigenview.runs import NamedEncoder, OpenedRun, is_run, open_named, open_run
 from eigenview.runs.card import KEY, Card, card_of, read_card
-from eigenview.tensors import sealed
+from eigenview.tensors import save_tensors, save_torch, sealed
 from eigenview.views import CentreView
 
 Format = Literal["safetensors", "onnx", "torchvision", "timm"]

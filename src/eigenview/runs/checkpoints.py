@@ -21,12 +21,10 @@ from eigenview.files import (
     read_folder,
     read_object,
     restore_folder,
-    save_tensors,
-    save_torch,
     write_json,
 )
 from eigenview.names import did_you_mean, printable
-from eigenview.tensors import sealed
+from eigenview.tensors import save_tensors, save_torch, sealed
 
 WEIGHTS, STATE, SEAL = "weights.safetensors", "state.pt", "complete.json"
 LAST, PREVIOUS, BEST = "last", "previous", "best"

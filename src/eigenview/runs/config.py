@@ -9,12 +9,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
 from eigenview.devices import Device
-from eigenview.errors import SettingError
-from eigenview.files import read_object, write_json
 from eigenview.methods import METHODS, MethodSettings, find_method
 from eigenview.names import is_code, is_named
 from eigenview.nn.settings import EncoderSettings
 from eigenview.optim.settings import OptimizerSettings
+from eigenview.runs.stored import stored_object, write_stored
 from eigenview.settings import Strict, read_settings
 from eigenview.views.settings import CropSettings, ViewSettings
 
@@ -102,10 +101,7 @@ def load_config(file: Path) -> TrainConfig:
 
 def stored_settings(file: Path) -> dict[str, Any]:
     """What ``config.json`` holds, in the names of this version."""
-    content: dict[str, Any] = read_object(file)
-    written = content.pop("format", 1)
-    if not isinstance(written, int) or written > FORMAT:
-        raise SettingError(f"{file} has format {written}; this version reads up to {FORMAT}: update eigenview")
+    written, content = stored_object(file, newest=FORMAT)
     if written == 1 and "optimiser" in content:
         content["optimizer"] = content.pop("optimiser")
     return content
@@ -125,7 +121,7 @@ def merge_settings(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str
 
 
 def save_config(file: Path, config: TrainConfig) -> None:
-    write_json(file, {"format": FORMAT, **config.model_dump(mode="json")}, indent=2)
+    write_stored(file, config.model_dump(mode="json"), version=FORMAT)
 
 
 def _known_names() -> list[str]:

@@ -4,7 +4,8 @@
 ``method.json`` (what of the method can be judged), ``metrics.jsonl``, ``checkpoints/``, ``evaluation/*.json`` (scores),
 ``diagnosis.json``, ``sample/``, ``report.html``. Without ``config.json`` nothing was trained: the folder keeps what was
 measured of an encoder that ``encoder.json`` names.
-Each is written whole or not at all. A directory that came from elsewhere is data: no link out of it is followed.
+Each is written whole or not at all, with the number of its format. A directory that came from elsewhere is data: no
+link out of it is followed.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from eigenview.diagnostics import Diagnosis, RunProgress
 from eigenview.errors import DataError, SettingError
-from eigenview.files import inside, read_as, write_json, write_text
+from eigenview.files import inside, read_as, write_text
 from eigenview.methods import MethodParts
 from eigenview.names import printable
 from eigenview.nn.settings import EncoderSettings
@@ -26,6 +27,7 @@ from eigenview.runs.lock import RunLock
 from eigenview.runs.metrics import Metrics, MetricsFile
 from eigenview.runs.sample import Sample, read_sample
 from eigenview.runs.scores import Score, ScoreFolder
+from eigenview.runs.stored import read_stored, write_stored
 from eigenview.views import CentreView
 
 CONFIG, ENCODER_FILE, DATA, ENVIRONMENT, METHOD, METRICS = (
@@ -76,7 +78,7 @@ class RunDirectory:
     @cached_property
     def encoder(self) -> EncoderRecord | None:
         """None of a run before that was written."""
-        return read_as(EncoderRecord, self._file(ENCODER_FILE)) if (self.folder / ENCODER_FILE).is_file() else None
+        return read_stored(EncoderRecord, self._file(ENCODER_FILE)) if (self.folder / ENCODER_FILE).is_file() else None
 
     @property
     def encoder_settings(self) -> EncoderSettings:
@@ -111,7 +113,7 @@ class RunDirectory:
 
     @cached_property
     def data(self) -> DataFacts:
-        facts = read_as(DataFacts, self._file(DATA))
+        facts = read_stored(DataFacts, self._file(DATA))
         try:
             _ = facts.view
         except SettingError as error:
@@ -122,7 +124,7 @@ class RunDirectory:
     def environment(self) -> EnvironmentFacts:
         """Empty where the run did not say."""
         is_there = (self.folder / ENVIRONMENT).is_file()
-        return read_as(EnvironmentFacts, self._file(ENVIRONMENT)) if is_there else EnvironmentFacts()
+        return read_stored(EnvironmentFacts, self._file(ENVIRONMENT)) if is_there else EnvironmentFacts()
 
     @cached_property
     def method_parts(self) -> MethodParts:
@@ -131,7 +133,7 @@ class RunDirectory:
             return MethodParts()
         if not (self.folder / METHOD).is_file():
             return MethodParts.of_settings(self.config.method_settings)
-        return read_as(MethodParts, self._file(METHOD))
+        return read_stored(MethodParts, self._file(METHOD))
 
     def _file(self, name: str) -> Path:
         return inside(self.folder, name)
@@ -221,10 +223,10 @@ class RunDirectory:
         if is_run(self.folder) and self.checkpoints.names():
             self._check_same(config, resume=resume)
         save_config(self.folder / CONFIG, config)
-        write_json(self.folder / ENCODER_FILE, encoder.model_dump(mode="json"), indent=2)
-        write_json(self.folder / DATA, data.model_dump(mode="json"), indent=2)
-        write_json(self.folder / ENVIRONMENT, environment.model_dump(mode="json"), indent=2)
-        write_json(self.folder / METHOD, asdict(method), indent=2)
+        write_stored(self.folder / ENCODER_FILE, encoder.model_dump(mode="json"))
+        write_stored(self.folder / DATA, data.model_dump(mode="json"))
+        write_stored(self.folder / ENVIRONMENT, environment.model_dump(mode="json"))
+        write_stored(self.folder / METHOD, asdict(method))
         self._forget()
 
     def prepare_by_name(self, encoder: EncoderRecord, data: DataFacts | None, environment: EnvironmentFacts) -> None:
@@ -232,10 +234,10 @@ class RunDirectory:
         if is_run(self.folder) and (self.is_trained or not self._is_same(encoder)):
             raise SettingError(f"{printable(self.folder)} holds another run or encoder already; choose another folder")
         self.make()
-        write_json(self.folder / ENCODER_FILE, encoder.model_dump(mode="json"), indent=2)
+        write_stored(self.folder / ENCODER_FILE, encoder.model_dump(mode="json"))
         if data is not None:
-            write_json(self.folder / DATA, data.model_dump(mode="json"), indent=2)
-        write_json(self.folder / ENVIRONMENT, environment.model_dump(mode="json"), indent=2)
+            write_stored(self.folder / DATA, data.model_dump(mode="json"))
+        write_stored(self.folder / ENVIRONMENT, environment.model_dump(mode="json"))
         self._forget()
 
     def _is_same(self, encoder: EncoderRecord) -> bool:

@@ -12,6 +12,7 @@ from eigenview.diagnostics.progress import RunProgress, late_fall
 from eigenview.errors import DataError, WriteError
 from eigenview.files import JSON, append_line, write_text
 from eigenview.names import printable
+from eigenview.runs.stored import KEY, check_format
 
 LARGEST_LINE = 1 << 20  # bytes
 
@@ -89,11 +90,16 @@ class MetricsFile:
         *whole, last = text.split("\n")  # whole lines end; what stands after the last end was cut short
         lines = [_parsed(line) for line in whole]
         lines, damaged = [*lines, _parsed(last)], lines.count(None)
+        for line in lines:
+            if line is not None:
+                check_format(line.pop(KEY, 1), self.path)
         return Metrics([line for line in lines if line is not None], damaged)
 
     def append(self, line: Line) -> None:
-        """A number that is not finite, which JSON does not have, is written as null."""
-        text = json.dumps({name: _finite(value) for name, value in line.items()}, allow_nan=False)
+        """A number that is not finite, which JSON does not have, is written as null; the first line has the format."""
+        is_first = not self.path.is_file() or not self.path.stat().st_size
+        head = {KEY: 1} if is_first else {}
+        text = json.dumps({**head, **{name: _finite(value) for name, value in line.items()}}, allow_nan=False)
         try:
             append_line(self.path, text)
         except WriteError as error:
@@ -109,7 +115,7 @@ def _finite(value: JSON) -> JSON:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _parsed(text: str) -> Line | None:
+def _parsed(text: str) -> dict[str, JSON] | None:
     if len(text) > LARGEST_LINE:
         return None
     try:

@@ -11,13 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from pydantic import Field
 
 from eigenview.errors import DataError
-from eigenview.files import JSON, atomic_folder, inside, read_folder, read_object, restore_folder, write_json
+from eigenview.files import JSON, atomic_folder, inside, read_folder, restore_folder
 from eigenview.names import printable
+from eigenview.runs.facts import Stored
+from eigenview.runs.stored import read_stored, stored_object, write_stored
 from eigenview.tensors import map_array
 
-FOLDER, SUMMARY, FORMAT = "sample", "sample.json", 1
+FOLDER, SUMMARY = "sample", "sample.json"
 ARRAYS = ("features", "first_view", "second_view", "index", "labels", "clusters", "prototypes")
 MATRICES = ARRAYS[:3]  # of floats; the others are lists of whole numbers
 
@@ -58,6 +61,34 @@ class Sample:
     keys: tuple[str, ...] = ()  # n of ``batches.sketch.image_keys``, or none in a sample of earlier versions
 
 
+class SheetFacts(Stored):
+    """:class:`Sheets` in ``sample.json``."""
+
+    files: tuple[str, ...]
+    side: int = Field(ge=1)
+    columns: int = Field(ge=1)
+    rows: int = Field(ge=1)
+
+    def sheets(self, folder: Path) -> Sheets:
+        files = tuple(inside(folder, Path(name).name) for name in self.files)
+        return Sheets(files, self.side, self.columns, self.rows)
+
+
+class Summary(Stored):
+    """``sample.json``: what of a :class:`Sample` is no array."""
+
+    names: tuple[str, ...]
+    classes: tuple[str, ...] | None
+    thumbnails: SheetFacts
+    views: SheetFacts | None
+    source: str
+    seed: int
+    checkpoint: str
+    outliers: tuple[int, ...] = ()
+    copies: tuple[tuple[int, ...], ...] = ()
+    keys: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Packed:
     """Pictures of one size for :class:`Sheets`: ``sheets`` hold ``columns`` × ``rows`` of them each."""
@@ -78,20 +109,21 @@ def write_sample(run: Path, sample: Mapping[str, object], *, thumbnails: Packed,
         summary = {name: value for name, value in sample.items() if name not in ARRAYS}
         summary["thumbnails"] = _written(thumbnails, folder, "thumbnails-{}.jpg", quality=85, subsampling=0)
         summary["views"] = None if views is None else _written(views, folder, "views-{}.png", optimize=True)
-        write_json(folder / SUMMARY, {"format": FORMAT, **summary})
+        write_stored(folder / SUMMARY, summary, indent=None)
     return place
 
 
 def label_sample(run: Path, labels: Ints, classes: Sequence[str] | None) -> None:
     """Give the items of ``RUN/sample`` labels (n,), −1 for none; what else is stored stays."""
     place = restore_folder(run / FOLDER)
-    summary = read_object(inside(place, SUMMARY))
+    _, summary = stored_object(inside(place, SUMMARY))
     with atomic_folder(run / FOLDER) as folder:
         for file in place.iterdir():
             if file.name not in (SUMMARY, "labels.npy"):
                 shutil.copyfile(inside(place, file.name), folder / file.name)
         np.save(folder / "labels.npy", labels)
-        write_json(folder / SUMMARY, {**summary, "classes": None if classes is None else list(classes)})
+        summary["classes"] = None if classes is None else list(classes)
+        write_stored(folder / SUMMARY, summary, indent=None)
 
 
 def _written(packed: Packed, folder: Path, pattern: str, **options: Any) -> dict[str, JSON]:
@@ -112,49 +144,31 @@ def _read(run: Path, place: Path) -> Sample | None:
         return None
     place = inside(run, place.name)
     try:
-        summary = read_object(inside(place, SUMMARY))
+        summary = read_stored(Summary, inside(place, SUMMARY))
         arrays = {name: _array(inside(place, f"{name}.npy")) for name in ARRAYS}
-        names, classes = summary["names"], summary["classes"]
-        if not isinstance(names, list) or not isinstance(classes, list | None):
-            raise ValueError("its names are no list")
-        lengths = {len(names), *(len(values) for values in arrays.values() if values is not None)}
+        count = len(summary.names)
+        lengths = {count, *(len(values) for values in arrays.values() if values is not None)}
         if len(lengths) != 1 or arrays["features"] is None or arrays["clusters"] is None or arrays["index"] is None:
             raise ValueError(f"its parts have {sorted(lengths)} rows")
+        if any(not 0 <= row < count for rows in (summary.outliers, *summary.copies) for row in rows):
+            raise ValueError(f"it names rows that are not among its {count}")
         return Sample(
             **arrays,  # type: ignore[arg-type]
-            names=tuple(map(str, names)),
-            classes=None if classes is None else tuple(map(str, classes)),
-            thumbnails=_sheets(place, summary["thumbnails"]),
-            views=None if summary["views"] is None else _sheets(place, summary["views"]),
-            source=str(summary["source"]),
-            seed=int(str(summary["seed"])),
-            checkpoint=str(summary["checkpoint"]),
-            keys=_keys(summary.get("keys"), len(names)),
-            outliers=_rows(summary.get("outliers", []), len(names)),
-            copies=tuple(_rows(members, len(names)) for members in _listed(summary.get("copies", []))),
+            names=summary.names,
+            classes=summary.classes,
+            thumbnails=summary.thumbnails.sheets(place),
+            views=None if summary.views is None else summary.views.sheets(place),
+            source=summary.source,
+            seed=summary.seed,
+            checkpoint=summary.checkpoint,
+            keys=summary.keys if len(summary.keys) == count else (),
+            outliers=summary.outliers,
+            copies=summary.copies,
         )
-    except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
+    except (OSError, ValueError, EOFError) as error:
         raise DataError(
             f"the sample in {printable(place)} cannot be read: {error}; eigenview diagnose RUN writes it anew"
         ) from None
-
-
-def _keys(stored: JSON, count: int) -> tuple[str, ...]:
-    return tuple(map(str, stored)) if isinstance(stored, list) and len(stored) == count else ()
-
-
-def _listed(stored: JSON) -> list[JSON]:
-    if not isinstance(stored, list):
-        raise ValueError("rows are not listed")
-    return stored
-
-
-def _rows(stored: JSON, count: int) -> tuple[int, ...]:
-    """Rows of the sample, each of which must be there."""
-    rows = tuple(int(str(row)) for row in _listed(stored))
-    if any(not 0 <= row < count for row in rows):
-        raise ValueError(f"it names rows that are not among its {count}")
-    return rows
 
 
 def _array(file: Path) -> NDArray[np.generic] | None:
@@ -165,13 +179,3 @@ def _array(file: Path) -> NDArray[np.generic] | None:
     if values.dtype.kind not in kinds or values.ndim != dimensions:
         raise ValueError(f"its {file.stem} are {values.dtype} of shape {values.shape}")
     return values
-
-
-def _sheets(place: Path, stored: JSON) -> Sheets:
-    if not isinstance(stored, dict) or not isinstance(stored["files"], list):
-        raise ValueError("its pictures are not listed")
-    files = tuple(inside(place, Path(str(name)).name) for name in stored["files"])
-    side, columns, rows = (int(str(stored[name])) for name in ("side", "columns", "rows"))
-    if min(side, columns, rows) < 1:
-        raise ValueError(f"its pictures are {side} pixels wide, {columns} x {rows} on a sheet")
-    return Sheets(files, side, columns, rows)

@@ -10,10 +10,10 @@ from pydantic import ConfigDict
 
 from eigenview.batches.identity import settings_identity
 from eigenview.errors import DataError
-from eigenview.files import JSON, inside, read_as, read_object, write_json
+from eigenview.files import JSON, as_kind, inside
 from eigenview.names import printable
+from eigenview.runs.stored import stored_object, write_stored
 
-FORMAT = 1  # of a score's file
 SEEN = "seen in training"  # of a score's data: the test images were, without their labels unless the method needs them
 CALLED = ("set", SEEN)  # what a score's data says beside which images they are
 
@@ -70,13 +70,8 @@ class ScoreFolder:
         """Whole or not at all, over one of the same measurement."""
         words = re.sub(r"[^a-z0-9.=]+", "-", f"{score.subject} {score.name} {score.metric}".lower()).strip("-")[:150]
         digest = settings_identity({"protocol": score.protocol_hash, "data": score.data_hash})[:8]
-        content = {
-            "format": FORMAT,
-            **asdict(score),
-            "protocol_hash": score.protocol_hash,
-            "data_hash": score.data_hash,
-        }
-        return write_json(self.folder / f"{words}-{digest}.json", content)
+        content = {**asdict(score), "protocol_hash": score.protocol_hash, "data_hash": score.data_hash}
+        return write_stored(self.folder / f"{words}-{digest}.json", content, indent=None)
 
     def load(self) -> list[Score]:
         """All scores, in the order of their file names. A file whose hash does not fit its content is refused."""
@@ -86,9 +81,9 @@ class ScoreFolder:
 
 
 def _read(file: Path) -> Score:
-    content = read_object(file)
+    _, content = stored_object(file)
     try:
-        score = read_as(Score, file)
+        score = as_kind(Score, content, file)
     except DataError as error:
         raise DataError(f"{error}; delete it and evaluate again") from None
     if (score.protocol_hash, score.data_hash) != (content.get("protocol_hash"), content.get("data_hash")):
