@@ -168,6 +168,14 @@ def read_as(kind: type[Kind], path: Path) -> Kind:
     return from_json(kind, _text(path), path)
 
 
+def read_text(path: Path) -> str:
+    """What a small text file holds; bytes that are no UTF-8 are refused."""
+    try:
+        return _text(path).decode("utf-8")
+    except UnicodeDecodeError:
+        raise DataError(f"{printable(path)} is no text in UTF-8") from None
+
+
 def _text(path: Path) -> bytes:
     try:
         with path.open("rb") as file:

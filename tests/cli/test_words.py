@@ -54,7 +54,7 @@ MISTAKES = {
     "diagnose nowhere": "nowhere is no run directory, no file and no encoder; is the path right?",
     "embed nowhere digits": "nowhere",
     "neighbours nowhere.npy 3": "nowhere.npy",
-    "neighbours nowhere.npy": "QUERY is missing: pictures, or indices",
+    "neighbours nowhere.npy": "name a picture (QUERY), or give words (--text)",
     "neighbours nowhere.npy 3 -out alike.png": "has no option -out; did you mean --out?",
     "neighbours nowhere.npy 3 --out --json": "--out needs a value",
     "neighbours nowhere.npy 3 --json=yes": "--json takes no value",

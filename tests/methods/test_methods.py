@@ -14,8 +14,9 @@ from eigenview.errors import DataError, SettingError
 from eigenview.graph.kernels import GaussianKernel, LaplacianKernel
 from eigenview.graph.transport import sinkhorn
 from eigenview.methods import METHODS, MethodContext, ViewedBatch, find_method
+from eigenview.methods.captions import drawn_captions
 from eigenview.methods.pairwise import KernelSettings, chosen_kernel
-from eigenview.nn import wrap
+from eigenview.nn import Tokenizer, wrap
 
 ITEMS, CLASSES, WIDTH = 6, 3, 12
 SMALL = {
@@ -23,7 +24,11 @@ SMALL = {
     "deepcluster-v2": {"prototypes": (4, 5)},
     "sela-v2": {"prototypes": (4, 5)},
     "moco": {"queue": 7, "splits": 1},
+    "clip": {"text": {"width": 8, "depth": 1}},
+    "siglip": {"text": {"width": 8, "depth": 1}},
 }
+CAPTIONS = tuple((f"a {colour} ball", f"the {colour} one") for colour in "red green blue white black grey".split())
+TOKENS = Tokenizer.trained([text for texts in CAPTIONS for text in texts], vocabulary=300).reading(8)
 
 
 class Constant(nn.Module):
@@ -39,14 +44,14 @@ def build(name, *, views=(2,), constant=False, classes=CLASSES, items=ITEMS, **o
     encoder = wrap(module, feature_width=WIDTH, image_size=4)
     kind = find_method(name)
     settings = kind.settings_type(**{"head": "identity", **SMALL.get(name, {}), **options})
-    return kind(encoder, settings, MethodContext(items, classes, views, steps_per_epoch=10))
+    return kind(encoder, settings, MethodContext(items, classes, views, steps_per_epoch=10, tokenizer=TOKENS))
 
 
 def batch_of(views=(2,), sizes=(4, 4), step=0):
     generator = torch.Generator().manual_seed(1)
     groups = tuple(torch.randn(n * ITEMS, 3, s, s, generator=generator) for n, s in zip(views, sizes, strict=False))
     label = torch.arange(ITEMS) % CLASSES
-    return ViewedBatch(groups, ITEMS, torch.arange(ITEMS), label, 0, step)
+    return ViewedBatch(groups, ITEMS, torch.arange(ITEMS), label, 0, step, CAPTIONS)
 
 
 def embeddings(method, batch):
@@ -67,6 +72,11 @@ def first_loss(name, method, batch):
             scores = [normalize(z) @ normalize(method.prototypes.weight(head)).T for z in (a, b)]
             found.append(losses.cluster_assignment(scores, method.assignment[head]))
         return sum(found) / 2
+    if name in ("clip", "siglip"):
+        chosen = drawn_captions(batch, (1.0,), seed=0)
+        text, ids = method.text_head(method.text(TOKENS(chosen))), torch.arange(ITEMS)
+        loss = {"clip": losses.clip_loss, "siglip": losses.siglip_loss}[name]
+        return loss(torch.cat([a, b]), text, image_ids=ids.repeat(2), text_ids=ids)
     if name == "simsiam":
         p_a, p_b = torch.split(method.predictor(torch.cat([a, b])), ITEMS)  # batch statistics over both views
         return losses.simsiam_loss(p_a, p_b, a, b)
@@ -103,6 +113,10 @@ def test_constant_embeddings_give_the_declared_chance_level(name):
         if hasattr(method, "prototypes"):
             for head in method.prototypes.heads:
                 head.weight.copy_(head.weight[:1].expand_as(head.weight))
+        if name in ("clip", "siglip"):
+            method.text.norm.weight.zero_()
+            method.text.norm.bias.fill_(1)
+            method.text_head[0].weight.copy_(torch.linspace(1, 2, WIDTH)[:, None].expand(-1, 8))
         if name == "supervised":
             method.classifier.weight.zero_()
             method.classifier.bias.zero_()
@@ -126,7 +140,7 @@ def test_many_crops_of_two_sizes_reach_every_method(name):
     encoder = wrap(nn.Sequential(nn.AdaptiveAvgPool2d(2), nn.Flatten(), nn.Linear(12, WIDTH)), feature_width=WIDTH)
     kind = find_method(name)
     settings = kind.settings_type(**{"head": "identity", **SMALL.get(name, {})})
-    method = kind(encoder, settings, MethodContext(ITEMS, CLASSES, views, steps_per_epoch=10))
+    method = kind(encoder, settings, MethodContext(ITEMS, CLASSES, views, steps_per_epoch=10, tokenizer=TOKENS))
     batch = batch_of(views, (8, 4))
     method.start_epoch(0, lambda: iter([batch]))
     small = batch.groups[1].requires_grad_()

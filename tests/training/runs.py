@@ -22,12 +22,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "spectral": {"head_hidden": 32, "head_output": 32},
     "laplacian-eigenmaps": {"head_hidden": 32, "head_output": 8},
     "random-walk": {"head_hidden": 32, "head_output": 32},
+    "clip": {"head_output": 16, "text": {"width": 16, "depth": 1}},
+    "siglip": {"head_output": 16, "text": {"width": 16, "depth": 1}},
 }
 
 
 def settings(method: str, out: Path, **changes: Any) -> dict[str, Any]:
     return {
-        "source": "shapes?count=96&size=24",
+        "source": "shapes?count=96&size=24&captioned=yes",
         "out": str(out),
         "method": method,
         "method_settings": SMALL.get(method, {}),

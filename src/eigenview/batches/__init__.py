@@ -13,6 +13,7 @@ from eigenview.batches.encode import (
     evaluating,
 )
 from eigenview.batches.loader import BATCH, AnySource, SeenBatch, ViewLoader, first_view
+from eigenview.batches.locked import LockedSource
 from eigenview.batches.looks import image_statistics, typical_shape
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "EncodedBatch",
     "EncodedRows",
     "Extractor",
+    "LockedSource",
     "Maps",
     "SeenBatch",
     "ViewLoader",

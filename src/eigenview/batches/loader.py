@@ -131,8 +131,8 @@ class ViewLoader:
             yield SeenBatch(moved, self._seen(moved, number))
 
     def _seen(self, batch: Batch, epoch: int) -> ViewBatch:
-        if len(batch) == 0:
-            return ViewBatch((), images=0)
+        if batch.views[0].numel() == 0:  # no items, or items without pixels (LockedSource)
+            return ViewBatch((), images=len(batch))
         images = [with_channels(pixels, self.channels) for pixels in batch.views]
         if isinstance(self.views, CentreView):
             view = self.views(images[0]) if self.stays_whole else self.views.finish(images)

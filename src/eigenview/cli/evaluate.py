@@ -4,7 +4,8 @@ Every score is printed as it is known and kept in RUN/evaluation, for compare an
 few-label, kmeans, spectral-clustering, retrieval; the papers' probes on fixed features (probe-moco) and on new views in
 every epoch (view-probe-moco), of moco, spectral, simclr-cifar, swav, simsiam, random-walk, wang-isola, kernel-infonce
 and kernel-moco; finetune (from 1 %, 10 % and all labels); depth. With one source, a fifth of each class is kept for the
-test, always the same fifth for the same --seed.
+test, always the same fifth for the same --seed. Of a run that learnt from captions also captions (recall both ways, on
+images with captions) and zero-shot (the names of the classes in prompts), each by itself.
 
 Examples:
   eigenview evaluate runs/photos 'photos/?labelled=yes'
@@ -12,6 +13,7 @@ Examples:
   eigenview evaluate runs/photos 'photos/?labelled=yes' --protocol few-label --json
   eigenview evaluate runs/photos --set 'birds=birds/?labelled=yes' 'cars=train.parquet,test.parquet'
   eigenview evaluate runs/stl stl10/train.parquet --folds folds --protocol linear
+  eigenview evaluate runs/captions captions-test.parquet --protocol captions
 """
 
 from __future__ import annotations
@@ -30,6 +32,9 @@ from eigenview.errors import SettingError
 if TYPE_CHECKING:
     from eigenview.evaluation import Folds, Task
     from eigenview.runs import OpenedRun, Score
+
+
+CAPTIONS, ZERO_SHOT = WORD_PROTOCOLS = ("captions", "zero-shot")  # of runs that learnt from captions
 
 
 class Options(RunOptions):
@@ -58,10 +63,13 @@ def run(options: Options, output: Output) -> None:
     from eigenview.cli.scores_table import line_of, score_as_json, show_scores
     from eigenview.evaluation import PROTOCOLS
 
-    for name in options.protocol:  # refused before any work is done
+    by_words = [name for name in options.protocol if name in WORD_PROTOCOLS]
+    for name in options.protocol if not by_words else ():  # refused before any work is done
         PROTOCOLS.find(name)
     scores = []
-    if options.run.suffix in VECTORS:
+    if by_words:
+        folder, scored = _measured_by_words(options, output)
+    elif options.run.suffix in VECTORS:
         folder, scored = _measured_vectors(options, output)
     else:
         first = options.source or next((words.partition("=")[2].partition(",")[0] for words in options.sets), None)
@@ -74,6 +82,21 @@ def run(options: Options, output: Output) -> None:
     if not options.as_json:
         show_scores(scores, output)
         output.say(f"kept in {folder / 'evaluation'}; see them with: eigenview report {folder}")
+
+
+def _measured_by_words(options: Options, output: Output) -> tuple[Path, Iterator[Score]]:
+    from eigenview.data import open_images
+    from eigenview.evaluation import Measuring, caption_scores, zero_shot_scores
+
+    if len(options.protocol) > 1 or options.test or options.sets or options.folds or options.source is None:
+        raise SettingError(f"{options.protocol[0]} is measured by itself, on one SOURCE; leave the other options out")
+    run = open_with(options, options.run, output, options.source)
+    run.needed_text()
+    source = open_images(options.source, needs_index=True)
+    name, how = Path(options.source.partition("?")[0]).name, Measuring(cache=options.cache, seed=options.seed)
+    if options.protocol == (CAPTIONS,):
+        return run.folder, caption_scores(run, source, name=name, measuring=how)
+    return run.folder, zero_shot_scores(run, source, name=name, measuring=how)
 
 
 def _measured_vectors(options: Options, output: Output) -> tuple[Path, Iterator[Score]]:

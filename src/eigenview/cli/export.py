@@ -1,5 +1,7 @@
 """The encoder of a run for others to load, checked by loading it back before it is called done.
 
+Of a run that learnt from captions, safetensors and onnx come with a folder of both towers and the tokenizer.
+
 Examples:
   eigenview export runs/photos --to safetensors
   eigenview export runs/photos --to onnx -o photos.onnx
@@ -25,11 +27,16 @@ class Options(OpenOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.export import export
+    from eigenview.export import export, export_towers
     from eigenview.runs import is_run, open_named, open_run
 
+    towers = None
     if is_run(options.run) or not is_encoder(str(options.run)):
-        written = export(open_run(options.run, checkpoint=options.checkpoint), options.to, options.out)
+        opened = open_run(options.run, checkpoint=options.checkpoint)
+        written = export(opened, options.to, options.out)
+        if opened.text is not None and (options.to == "onnx" or options.to == "safetensors"):
+            beside = None if options.out is None else options.out.with_name(f"{options.out.stem}-towers")
+            towers = export_towers(opened, options.to, beside)
     else:
         written = export(open_named(str(options.run)), options.to, options.out)
     output.result({"path": str(written.path), "format": options.to, "difference": written.difference})
@@ -37,3 +44,5 @@ def run(options: Options, output: Output) -> None:
         size = f"{written.path.stat().st_size / 1e6:.1f} MB"
         output.say(f"{written.path} ({size}); loaded back, it differs by {written.difference:.2g}")
         output.say(written.how_to_load)
+        if towers is not None:
+            output.say(f"both towers, of images and of words, and the tokenizer: {towers.image.parent}")

@@ -1,25 +1,30 @@
-"""The images most like a picture, with a contact sheet to look at.
+"""The images most like a picture, or those that words describe, with a contact sheet to look at.
 
 RUN|FILE is a file that embed wrote, or a run: without embeddings it makes them first, of --source or of the images it
-was trained on. QUERY is a picture's file, or the index of an item.
+was trained on. QUERY is a picture's file, or the index of an item; --text wants a run that learnt from captions.
 
 Examples:
   eigenview neighbours runs/photos photos/cat.jpg
   eigenview neighbours photos.parquet new.jpg other.jpg -k 20 -o alike.png
   eigenview neighbours photos.parquet 17 --json
+  eigenview neighbours runs/captions --text 'two dogs on a beach' --source photos/
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
-from eigenview.cli.run_options import RunOptions, open_with
+from eigenview.cli.run_options import VECTORS, RunOptions, open_with
+from eigenview.errors import SettingError
+
+if TYPE_CHECKING:
+    from eigenview.search import Answer, Embeddings
 
 LONG = 60.0  # seconds from which a search is announced
 
@@ -27,7 +32,9 @@ LONG = 60.0  # seconds from which a search is announced
 class Options(RunOptions):
     place: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name (with
     # --source), or embeddings as .parquet, .npy or .npz
-    query: Annotated[tuple[str, ...], positional("QUERY ...")]  # pictures, or indices of items
+    query: Annotated[tuple[str, ...], positional("[QUERY ...]")] = ()  # pictures, or indices of items
+    text: Annotated[tuple[str, ...], Word("WORDS ...", holds_commas=True)] = ()  # what is on the images to be found,
+    # each in quotes
     source: Annotated[str | None, Word("SOURCE")] = None  # images to search in, where they are not embedded yet
     run: Annotated[Path | None, Word("RUN")] = None  # whose encoder sees the pictures, where a file of embeddings does
     # not know its run
@@ -40,14 +47,43 @@ class Options(RunOptions):
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import open_or_embed
     from eigenview.progress import about
-    from eigenview.search import answers_json, contact_sheet, exact_seconds, neighbours
+    from eigenview.search import exact_seconds, neighbours
 
+    if bool(options.query) == bool(options.text):
+        raise SettingError(
+            "what to look for is missing, or there twice: name a picture (QUERY), or give words (--text)"
+        )
+    if options.text:
+        stored, answers = _by_words(options, output)
+        _show(answers, stored, options, output)
+        return
     stored, opened = open_or_embed(options.place, options.source, options, output)
     queries = [int(word) if word.isdecimal() and not Path(word).exists() else word for word in options.query]
     maker = opened if options.run is None else open_with(options, options.run, output)
     if options.engine == "exact" and (seconds := exact_seconds(stored, len(queries))) > LONG:
         output.say(f"exact search takes {about(seconds)}; --engine faiss is approximate", style="dim")
     answers = neighbours(stored, queries, k=options.k, run=maker, engine=options.engine)
+    _show(answers, stored, options, output)
+
+
+def _by_words(options: Options, output: Output) -> tuple[Embeddings, tuple[Answer, ...]]:
+    from eigenview.cli.embedded import embed_shown
+    from eigenview.search import open_embeddings, text_neighbours
+
+    if options.place.suffix in VECTORS or options.run is not None:
+        raise SettingError("words are found by a run that learnt from captions: name its folder, and no file")
+    run = open_with(options, options.place, output, options.source)
+    run.needed_text()
+    spec, place = options.source or run.directory.source, run.folder / "projections.parquet"
+    output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
+    embed_shown(run, spec, place, output, layer="projection", network=options.source is not None)
+    stored = open_embeddings(place)
+    return stored, text_neighbours(stored, options.text, run=run, k=options.k, engine=options.engine)
+
+
+def _show(answers: tuple[Answer, ...], stored: Embeddings, options: Options, output: Output) -> None:
+    from eigenview.search import answers_json, contact_sheet
+
     output.result(json.loads(answers_json(answers)))
     if options.as_json:
         return

@@ -27,7 +27,7 @@ from eigenview.devices import device_text, find_device
 from eigenview.errors import SettingError
 from eigenview.names import is_code
 from eigenview.nn import is_own_encoder
-from eigenview.runs import TrainConfig
+from eigenview.runs import RunDirectory, TrainConfig
 from eigenview.training import Choice, shown_progress, train
 from eigenview.training.processor import (
     LowerInstructionsNeeded,
@@ -121,6 +121,8 @@ def next_steps(config: TrainConfig, output: Output) -> None:
     output.say(f"  eigenview report {run}")
     output.say(f"  eigenview embed {run} {source} -o {quoted(Path(config.out) / 'embeddings.parquet')}{own}")
     output.say(f"  eigenview neighbours {run} PICTURE --source {source}{own}")
+    if RunDirectory(config.out).method_parts.text is not None:
+        output.say(f"  eigenview neighbours {run} --text 'WORDS' --source {source}{own}")
 
 
 def own_encoder(config: TrainConfig) -> str:

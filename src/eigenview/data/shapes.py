@@ -16,21 +16,27 @@ from eigenview.data.source import Labels, Unannotated
 from eigenview.errors import SettingError
 
 SHAPES = ("disc", "ring", "square", "bar", "triangle", "cross", "star", "crescent")
+COLOURS = ("red", "yellow", "green", "cyan", "blue", "magenta")  # by hue, from 0 on
+SLOTS, HUE, OTHER_HUE = 24, 5, 22  # random numbers of an image, and which of them say its colours
 BLOCK = 1 << 15  # pixels drawn at once: the temporary arrays stay in cache
 
 Plane = npt.NDArray[np.float32]  # (n, height, width), or (n, 1, 1) for a number per image
 
 
 class ShapesSource(Unannotated):
-    """``count`` square RGB images of ``size`` pixels; image i shows shape i mod 8, so classes are balanced."""
+    """``count`` square RGB images of ``size`` pixels; image i shows shape i mod 8, so classes are balanced.
+
+    ``captioned``: each has two captions, with and without its background.
+    """
 
     _kind, _classes = "shapes", SHAPES
 
-    def __init__(self, count: int = 10_000, *, size: int = 32, seed: int = 0) -> None:
+    def __init__(self, count: int = 10_000, *, size: int = 32, seed: int = 0, captioned: bool = False) -> None:
         if count < 1 or size < 8 or seed < 0:
             raise SettingError(f"shapes need count >= 1, size >= 8 and seed >= 0; got {count}, {size}, {seed}")
         self._count, self._size, self._seed = count, size, seed
         self._place = f"seed {seed}, {size} x {size}"
+        self._is_captioned = captioned
 
     @property
     def labels(self) -> Labels:
@@ -48,6 +54,17 @@ class ShapesSource(Unannotated):
 
     def name(self, index: int) -> str:
         return f"shapes[{index}]"
+
+    def captions(self, index: int) -> tuple[str, ...]:
+        if not self._is_captioned:
+            return ()
+        front, back = (COLOURS[int(len(COLOURS) * hue + 0.5) % len(COLOURS)] for hue in self._hues(index))
+        shape = SHAPES[index % len(SHAPES)]
+        return f"a {front} {shape}", f"a {front} {shape} on a {back} background"
+
+    def _hues(self, index: int) -> tuple[float, float]:
+        chance = uniform(self._seed, np.array([index]), SLOTS)[0]
+        return float(chance[HUE]), float(chance[HUE] + 0.25 + 0.5 * chance[OTHER_HUE]) % 1
 
     def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(draw_shapes(indices, self._size, self._seed))
@@ -79,7 +96,7 @@ def _mixed(state: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def _draw(indices: npt.NDArray[np.int64], size: int, seed: int) -> npt.NDArray[np.float32]:
-    chance = uniform(seed, indices, 24)[:, :, None, None]  # (n, slot, 1, 1)
+    chance = uniform(seed, indices, SLOTS)[:, :, None, None]  # (n, slot, 1, 1)
     ticks = (np.arange(size, dtype=np.float32) + 0.5) / size * 2 - 1
     across, down = np.broadcast_arrays(ticks[None, None, :], ticks[None, :, None])
     radius = 0.35 + 0.3 * chance[:, 0]
@@ -95,9 +112,9 @@ def _draw(indices: npt.NDArray[np.int64], size: int, seed: int) -> npt.NDArray[n
     cover = np.clip(0.5 - outside * (size / 2), 0, 1)[:, None]
     is_dark = chance[:, 4] < 0.5  # the shape on its background, or the other way round
     dim, bright = np.float32(0.35), np.float32(1)
-    hue = chance[:, 5]
+    hue = chance[:, HUE]
     front = _painted(chance[:, 6:14], x, y, hue, np.where(is_dark, dim, bright))
-    other_hue = hue + 0.25 + 0.5 * chance[:, 22]
+    other_hue = hue + 0.25 + 0.5 * chance[:, OTHER_HUE]
     back = _painted(chance[:, 14:22], across, down, other_hue, np.where(is_dark, bright, dim))
     back += cover * (front - back)
     drawn: npt.NDArray[np.float32] = np.rint(255 * back)  # both lie in [0, 1] by construction

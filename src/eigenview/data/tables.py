@@ -14,7 +14,7 @@ from eigenview.data.columns import as_captions, class_names, find_column, listed
 from eigenview.data.decode import EncodedImage, UnreadableImage, read_depth, read_image_file
 from eigenview.data.failures import shown
 from eigenview.data.places import Place, folder_of, inside, is_address
-from eigenview.data.rowgroups import RowGroups, as_objects, column_values, read_schema
+from eigenview.data.rowgroups import RowGroups, column_values, read_schema
 from eigenview.data.source import Depth, Labels, Unannotated
 from eigenview.errors import DataError
 from eigenview.names import printable
@@ -176,6 +176,11 @@ def _caption_texts(scalar: Any, name: str) -> tuple[str, ...]:
         return as_captions(scalar.as_py())
     if len(values) > MOST_CAPTIONS:
         raise DataError(f"{name} has {len(values):,} captions; the limit is {MOST_CAPTIONS:,}")
-    if sum(len(text) for text in as_objects(values) if isinstance(text, str)) > LONGEST_CAPTIONS:
-        raise DataError(f"{name} has captions of more than {LONGEST_CAPTIONS:,} letters")
-    return as_captions(scalar.as_py())
+    texts: list[object] = []
+    letters = 0
+    for value in values:  # of a dictionary only what this row has is decoded
+        texts.append(value.as_py())
+        letters += len(text) if isinstance(text := texts[-1], str) else 0
+        if letters > LONGEST_CAPTIONS:
+            raise DataError(f"{name} has captions of more than {LONGEST_CAPTIONS:,} letters")
+    return as_captions(texts)

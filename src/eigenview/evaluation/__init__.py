@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from eigenview.evaluation.baselines import ColourStatistics, RawPixels
+from eigenview.evaluation.caption_retrieval import CaptionRecall, caption_recall, caption_scores
 from eigenview.evaluation.clustering import (
     adjusted_rand_index,
     cluster,
@@ -32,12 +33,15 @@ from eigenview.evaluation.scores import bootstrap_interval, mean_score, over_rep
 from eigenview.evaluation.selection import EncoderChoice, choose_encoder
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
 from eigenview.evaluation.tasks import open_folds, open_labelled, open_task, split_by_class
+from eigenview.evaluation.zero_shot import TEMPLATES, class_vectors, zero_shot_scores
 
 __all__ = [
     "BASELINES",
     "FINETUNES",
     "PROBES",
     "PROTOCOLS",
+    "TEMPLATES",
+    "CaptionRecall",
     "ColourStatistics",
     "Compared",
     "DepthDecoder",
@@ -66,7 +70,10 @@ __all__ = [
     "ViewRows",
     "adjusted_rand_index",
     "bootstrap_interval",
+    "caption_recall",
+    "caption_scores",
     "choose_encoder",
+    "class_vectors",
     "cluster",
     "cluster_hits",
     "compare",
@@ -103,4 +110,5 @@ __all__ = [
     "titles",
     "train_probe",
     "view_probe_scores",
+    "zero_shot_scores",
 ]

@@ -58,15 +58,16 @@ def evaluate_run(
         label_stored_sample(run, tasks)
 
 
+def was_trained_on(run: OpenedRun, test: Source) -> bool:
+    """Whether a run saw these images in training, or more of them than by accident."""
+    return run.directory.is_trained and share_within(test, run.directory.data.sketch) > CHANCE
+
+
 def _noted(
     scores: Iterable[Score], subject: Subject, runs: Sequence[OpenedRun | None], test: Source
 ) -> Iterator[Score]:
     """Scores that say so where the subject is one of ``runs`` that was trained on the test images."""
     trained = next((run for run in runs if run is not None and run.encoder is subject.encoder), None)
-    is_seen = (
-        trained is not None
-        and trained.directory.is_trained
-        and share_within(test, trained.directory.data.sketch) > CHANCE
-    )
+    is_seen = trained is not None and was_trained_on(trained, test)
     for score in scores:
         yield replace(score, data={**score.data, SEEN: True}) if is_seen else score

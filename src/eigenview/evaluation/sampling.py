@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from eigenview.errors import DataError
 from eigenview.evaluation.clustering import cluster
 from eigenview.evaluation.observation import Observation, nearest_prototype
 from eigenview.evaluation.subjects import Folds, Task
+from eigenview.evaluation.words_look import words_look
 from eigenview.runs import PUBLISHED, OpenedRun, Packed, RunDirectory, label_sample, write_sample
 from eigenview.views import Cropper, Recipe, Views
 from eigenview.views.picture import view_pixels
@@ -66,6 +68,9 @@ def save_sample(
         sample |= {"first_view": first.numpy(), "second_view": second.numpy()}
         fitting = [table for table in run.prototypes[:1] if table.shape[1] == first.shape[1]]
         sample["prototypes"] = nearest_prototype(first, fitting[0]).numpy() if fitting else None
+    if isinstance(run, OpenedRun) and observation.has_head:
+        words = words_look(run, chosen, observation.projection)
+        sample["words"] = None if words is None else asdict(words)
     views = _views(chosen, run.recipe, run.directory.seed) if isinstance(run, OpenedRun) else None
     return write_sample(run.folder, sample, thumbnails=_thumbnails(chosen), views=views)
 

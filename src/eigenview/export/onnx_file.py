@@ -34,7 +34,7 @@ def write_onnx(encoder: Encoder, card: Card, file: Path) -> None:
     onnx = extra_module("onnx", extra="onnx", purpose="exporting to ONNX")
     size = card.input.size
     example = torch.zeros(2, card.input.channels, size, size, device=_device(encoder))
-    with evaluating(encoder), _quiet():
+    with evaluating(encoder), quiet():
         program = torch.onnx.export(
             encoder,
             (example,),
@@ -92,7 +92,7 @@ def _device(encoder: Encoder) -> torch.device:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """The exporter talks about its own affairs: deprecations inside, and what it is doing."""
     loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "onnx_ir")]
     levels = [logger.level for logger in loggers]

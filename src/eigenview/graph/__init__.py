@@ -16,7 +16,7 @@ from eigenview.graph.kernels import (
     concatenated,
 )
 from eigenview.graph.scalars import learnable
-from eigenview.graph.targets import crops, from_captions, from_graph, from_labels, two_views
+from eigenview.graph.targets import crops, from_captions, from_graph, from_labels, from_vectors, two_views
 from eigenview.graph.transport import sinkhorn
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "from_captions",
     "from_graph",
     "from_labels",
+    "from_vectors",
     "learnable",
     "log_partition",
     "sinkhorn",

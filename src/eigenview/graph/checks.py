@@ -10,7 +10,7 @@ from torch import Tensor
 from eigenview.errors import DataError, NotFiniteError, SettingError, ShapeError
 from eigenview.graph.eager import eager
 from eigenview.graph.geometry import at_least_float32
-from eigenview.graph.targets import PARTITION_SETS, PartitionSet, SameItem, Target
+from eigenview.graph.targets import PARTITION_SETS, PartitionSet, SameItem, SimilarItems, Target, WeightedGraph
 
 WITHOUT_ONESELF: tuple[PartitionSet, ...] = ("others", "negatives", "same_view")
 
@@ -65,6 +65,13 @@ def check_partition(partition: PartitionSet, anchors: Tensor, candidates: Tensor
 
 
 def check_target(target: Target, anchors: Tensor, candidates: Tensor | None) -> None:
+    if isinstance(target, SimilarItems):
+        given = len(target.vectors), len(target.candidate_vectors)
+        if candidates is None or given != (len(anchors), len(candidates)):
+            raise ShapeError(
+                f"soft targets need a vector for each embedding of two sides; got {given[0]} for {len(anchors)} "
+                f"anchors and {given[1]} for {0 if candidates is None else len(candidates)} candidates"
+            )
     if not isinstance(target, SameItem):
         return
     if (target.candidate_ids is None) != (candidates is None):
@@ -80,7 +87,7 @@ def check_target(target: Target, anchors: Tensor, candidates: Tensor | None) -> 
 
 
 def check_columns(target: Target, anchors: Tensor, columns: int) -> None:
-    if not isinstance(target, SameItem) and tuple(target.weights.shape) != (len(anchors), columns):
+    if isinstance(target, WeightedGraph) and tuple(target.weights.shape) != (len(anchors), columns):
         raise ShapeError(
             f"a target graph needs shape (anchors, candidates) = {(len(anchors), columns)}; "
             f"got {tuple(target.weights.shape)}"

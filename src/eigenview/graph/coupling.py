@@ -28,7 +28,8 @@ from eigenview.graph import checks
 from eigenview.graph.blocks import Mask
 from eigenview.graph.eager import eager
 from eigenview.graph.edges import Graph
-from eigenview.graph.kernels import Kernel
+from eigenview.graph.kernels import InnerProductKernel, Kernel
+from eigenview.graph.streaming import reduce_rows
 from eigenview.graph.targets import (
     PARTITION_SETS,
     DenseWeights,
@@ -37,6 +38,8 @@ from eigenview.graph.targets import (
     PartitionSet,
     Positives,
     SameItem,
+    SimilarItems,
+    SoftWeights,
     Target,
     positive_edges,
 )
@@ -198,7 +201,10 @@ class _Bound:
         if isinstance(target, SameItem):
             mine = target.ids if target.candidate_ids is None else target.candidate_ids
             column_ids = gather_rows(mine, group, counts=counts)
-        positives = positive_edges(target, column_ids, self_column, a.dtype)
+        if isinstance(target, SimilarItems):
+            positives: Positives = _soft_weights(target, a.dtype, counts, group)
+        else:
+            positives = positive_edges(target, column_ids, self_column, a.dtype)
         mask = _partition_mask(spec.partition, target, positives, self_column, counts, group)
         are_apart = isinstance(positives, Edges) and spec.partition in ("others", "all")
         return cls(spec, graph, positives, mask, are_apart, group)
@@ -261,6 +267,12 @@ class _Bound:
         return anchors if self.spec.reduction == "mean" else torch.ones_like(anchors)
 
 
+def _soft_weights(target: SimilarItems, dtype: torch.dtype, counts: list[int], group: Group) -> SoftWeights:
+    rows = target.vectors.to(dtype) / target.temperature
+    columns = gather_rows(target.candidate_vectors.to(dtype), group, counts=counts)
+    return SoftWeights(rows, columns, reduce_rows(rows, columns, InnerProductKernel()))
+
+
 def _partition_mask(
     partition: PartitionSet,
     target: Target,
@@ -277,7 +289,7 @@ def _partition_mask(
         if views is None or self_column is None:
             raise SettingError("partition same_view needs a target that knows its views: two_views(...) or crops(...)")
         return Mask(excluded=own, same=(views, gather_rows(views, group, counts=counts)))
-    if isinstance(positives, DenseWeights):
+    if isinstance(positives, DenseWeights | SoftWeights):
         if partition == "negatives":
             raise SettingError("partition negatives needs listed positives: give the graph as a sparse tensor")
         return Mask(excluded=own)

@@ -12,7 +12,7 @@ from eigenview.graph.blocks import Mask
 from eigenview.graph.kernels import InnerProductKernel, Kernel, ProductKernel
 from eigenview.graph.scalars import Scalar
 from eigenview.graph.streaming import Reduction, edge_similarities, reduce_rows, softplus
-from eigenview.graph.targets import DenseWeights, Edges, EqualIds, Positives
+from eigenview.graph.targets import DenseWeights, Edges, EqualIds, Positives, SoftWeights
 
 
 @dataclass(frozen=True)
@@ -87,13 +87,13 @@ class Graph:
         _, row_weight = self.row_weights(positives)
         if isinstance(positives, Edges):
             return self._added(positives, positives.weight * self.along(positives)), row_weight
-        if isinstance(positives, DenseWeights):
+        if isinstance(positives, DenseWeights | SoftWeights):
             pull = reduce_rows(
                 self.anchors,
                 self.anchors if self.candidates is None else self.candidates,
                 self.kernel,
                 reduction="sum",
-                weights=positives.weights,
+                weights=positives.weights if isinstance(positives, DenseWeights) else positives,
                 block_size=self.block_size,
             )
         else:
@@ -106,11 +106,14 @@ class Graph:
             return self._added(positives, torch.ones_like(positives.weight)), self._added(positives, positives.weight)
         if isinstance(positives, DenseWeights):
             return (positives.weights > 0).sum(dim=1), positives.weights.sum(dim=1)
+        if isinstance(positives, SoftWeights):
+            ones = torch.ones_like(positives.log_sum)
+            return ones * len(positives.columns), ones
         return positives.row_count, positives.row_count * positives.row_weight
 
     def rows_over_positives(self, positives: Positives, reduction: Reduction) -> Tensor:
         """log Σ k or Σ log(1+k) over each anchor's positives."""
-        if isinstance(positives, DenseWeights):
+        if isinstance(positives, DenseWeights | SoftWeights):
             raise SettingError("a partition over positives needs listed ones: give the graph as a sparse tensor")
         if isinstance(positives, EqualIds):
             reduced = self._over_equal_ids(positives, reduction)
@@ -162,8 +165,8 @@ class Graph:
         return torch.zeros_like(reduced).index_add(0, row_order, reduced)
 
 
-def _listed(positives: Edges | DenseWeights) -> Edges:
-    if isinstance(positives, DenseWeights):
+def _listed(positives: Edges | DenseWeights | SoftWeights) -> Edges:
+    if not isinstance(positives, Edges):
         raise SettingError("this divergence needs listed positives: give the graph as a sparse tensor")
     return positives
 

@@ -21,6 +21,7 @@ from eigenview.errors import EigenviewError
 from eigenview.graph.blocks import Block, Blocks, Mask, Similarities
 from eigenview.graph.eager import eager
 from eigenview.graph.kernels import Kernel
+from eigenview.graph.targets import SoftWeights
 
 Reduction = Literal["log_sum", "softplus_sum", "sum"]
 
@@ -35,7 +36,7 @@ def reduce_rows(
     *,
     reduction: Reduction = "log_sum",
     mask: Mask | None = None,
-    weights: Tensor | None = None,
+    weights: Tensor | SoftWeights | None = None,
     block_size: int | None = None,
 ) -> Tensor:
     """One number per anchor over its edges: ``log_sum`` log Σ k, ``softplus_sum`` Σ log(1+k), ``sum`` Σ w·log k.
@@ -73,7 +74,7 @@ class _Task:
     kernel: Kernel
     reduction: Reduction
     mask: Mask
-    weights: Tensor | None
+    weights: Tensor | SoftWeights | None
     block_size: int
     shift: float | None = None  # set: visited symmetrically, with one shift for all exponentials
 

@@ -47,7 +47,18 @@ class WeightedGraph:
     as_indicators: bool = False
 
 
-Target = SameItem | WeightedGraph
+@dataclass(frozen=True)
+class SimilarItems:
+    """Positive as far as two items are alike by what is known of them: P_ij = softmax_j(g_i·g_j / temperature), soft
+    targets (X-CLR). ``vectors`` (n, p) of the anchors, ``candidate_vectors`` (m, p) of this process's candidates; no
+    gradient goes there. Never held as (n, m)."""
+
+    vectors: Tensor
+    candidate_vectors: Tensor
+    temperature: float = 0.1
+
+
+Target = SameItem | WeightedGraph | SimilarItems
 
 
 def two_views(
@@ -96,6 +107,18 @@ def from_graph(weights: Tensor, *, as_indicators: bool = False) -> WeightedGraph
     return WeightedGraph(weights, as_indicators)
 
 
+def from_vectors(vectors: Tensor, candidate_vectors: Tensor, *, temperature: float = 0.1) -> SimilarItems:
+    """Soft targets from what is known of both sides, such as vectors of captions: (n, p) and (m, p)."""
+    shapes = tuple(vectors.shape), tuple(candidate_vectors.shape)
+    if vectors.ndim != 2 or candidate_vectors.ndim != 2 or shapes[0][1] != shapes[1][1]:
+        raise ShapeError(f"soft targets need vectors (n, p) and (m, p); got {shapes[0]} and {shapes[1]}")
+    if not 0 < temperature < float("inf"):
+        raise SettingError(f"the temperature of soft targets must be positive; got {temperature}")
+    if not bool(vectors.isfinite().all() & candidate_vectors.isfinite().all()):
+        raise DataError("vectors of soft targets must be finite")
+    return SimilarItems(vectors.detach(), candidate_vectors.detach(), temperature)
+
+
 def _require_ids(name: str, ids: Tensor) -> None:
     if ids.ndim != 1 or ids.dtype.is_floating_point or ids.dtype == torch.bool:
         raise ShapeError(f"{name} must be integers of shape (n,); got {ids.dtype} of shape {tuple(ids.shape)}")
@@ -128,7 +151,20 @@ class DenseWeights:
     weights: Tensor
 
 
-Positives = Edges | EqualIds | DenseWeights
+@dataclass(frozen=True)
+class SoftWeights:
+    """Positive edges as an (n, m) matrix that is computed block by block: exp(rows·columns − log_sum)."""
+
+    rows: Tensor  # (n, p), divided by the temperature
+    columns: Tensor  # (m, p) of all processes
+    log_sum: Tensor  # (n,)
+
+    def __getitem__(self, block: tuple[slice, slice]) -> Tensor:
+        ours, theirs = block
+        return (self.rows[ours] @ self.columns[theirs].T - self.log_sum[ours, None]).exp()
+
+
+Positives = Edges | EqualIds | DenseWeights | SoftWeights
 
 EDGES_PER_ANCHOR = 64  # listed up to here on average; beyond, positives are found block by block
 
@@ -140,6 +176,7 @@ def positive_edges(
     anchor stands among the candidates, None if it does not."""
     if isinstance(target, WeightedGraph):
         return _graph_edges(target, self_column, dtype)
+    assert isinstance(target, SameItem)
     assert column_ids is not None
     ordered, order = torch.sort(column_ids, stable=True)
     start = torch.searchsorted(ordered, target.ids)

@@ -13,10 +13,10 @@ from eigenview.distributed import Group, refusing_together, row_counts
 from eigenview.errors import ShapeError
 from eigenview.graph.checks import check_embeddings, check_enough
 from eigenview.graph.coupling import Coupling
-from eigenview.graph.kernels import CosineKernel
+from eigenview.graph.kernels import CosineKernel, Kernel
 from eigenview.graph.scalars import Scalar
 from eigenview.graph.streaming import softplus
-from eigenview.graph.targets import SameItem, from_captions
+from eigenview.graph.targets import SameItem, Target, from_captions, from_vectors
 from eigenview.losses.module import Objective
 from eigenview.losses.views import own_ids
 
@@ -26,8 +26,12 @@ def clip_loss(
     text: Tensor,
     *,
     temperature: Scalar = 0.07,
+    kernel: Kernel | None = None,
     image_ids: Tensor | None = None,
     text_ids: Tensor | None = None,
+    image_vectors: Tensor | None = None,
+    text_vectors: Tensor | None = None,
+    target_temperature: float = 0.1,
     normalize: bool = True,
     check_values: bool = True,
     group: Group = None,
@@ -37,10 +41,20 @@ def clip_loss(
     ``image`` (n, d), ``text`` (m, d). Without ids row i matches row i. With ``image_ids`` (n,) and ``text_ids`` (m,),
     equal on every process that holds the same image, several captions may share an image and repeats are positives,
     never negatives; an image without caption in the batch is only a candidate. ``temperature`` may carry gradient:
-    CLIP learns ln(1/τ) (:class:`CLIPLoss`). LaCLIP is this loss with one caption drawn per step. Chance: ln n.
+    CLIP learns ln(1/τ) (:class:`CLIPLoss`). ``kernel``: any other in the place of exp(cos/τ). LaCLIP is this loss with
+    one caption drawn per step.
+
+    ``image_vectors`` (n, p) and ``text_vectors`` (m, p), fixed, say what each is about: the target is then
+    softmax(v_i·v_j / ``target_temperature``) instead of identity (soft targets, X-CLR). Chance: ln n.
     """
+    forth: Target
+    back: Target
     forth, back = _targets(image, text, image_ids, text_ids, group, as_indicators=False)
-    coupling = Coupling(CosineKernel(temperature), partition="all", normalize=normalize, check_values=check_values)
+    if image_vectors is not None and text_vectors is not None:
+        forth = from_vectors(image_vectors, text_vectors, temperature=target_temperature)
+        back = from_vectors(text_vectors, image_vectors, temperature=target_temperature)
+    chosen = CosineKernel(temperature) if kernel is None else kernel
+    coupling = Coupling(chosen, partition="all", normalize=normalize, check_values=check_values)
     return (coupling(image, text, target=forth, group=group) + coupling(text, image, target=back, group=group)) / 2
 
 
@@ -98,9 +112,14 @@ class _LearnsScale(Objective):
     temperature: InitVar[float]
 
     def __post_init__(self, temperature: float) -> None:
-        self.log_scale = nn.Parameter(torch.tensor(math.log(1 / temperature)))
+        super().__post_init__()
+        fixed = isinstance(getattr(self, "kernel", None), Kernel)  # which has settings of its own
+        start = torch.tensor(math.log(1 / temperature))
+        self.log_scale: nn.Parameter | None = None if fixed else nn.Parameter(start)
 
     def forward(self, *given: Tensor | Sequence[Tensor], **more: Scalar | None) -> Tensor:
+        if self.log_scale is None:
+            return super().forward(*given, **more)
         return super().forward(*given, temperature=(-self.log_scale).exp(), **more)
 
 
@@ -112,12 +131,15 @@ class CLIPLoss(_LearnsScale, of=clip_loss):
     """
 
     temperature: InitVar[float] = 0.07
+    kernel: Kernel | None = None
+    target_temperature: float = 0.1
     normalize: bool = True
     group: Group = None
 
     @torch.no_grad()
     def clamp(self) -> None:
-        self.log_scale.clamp_(0, math.log(100))
+        if self.log_scale is not None:
+            self.log_scale.clamp_(0, math.log(100))
 
     def chance_level(self, items: int) -> float:
         return math.log(items)
@@ -136,5 +158,6 @@ class SigLIPLoss(_LearnsScale, of=siglip_loss):
         self.bias = nn.Parameter(torch.tensor(float(self.bias)))
 
     def chance_level(self, items: int) -> float:
+        assert self.log_scale is not None
         logit = self.log_scale.detach().double().exp() + torch.as_tensor(self.bias).detach().double()
         return float(softplus(-logit) + (items - 1) * softplus(logit))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from eigenview.methods.captions import CLIPMethod, SigLIPMethod
 from eigenview.methods.clustered import DeepClusterV2Method, SeLaV2Method
 from eigenview.methods.method import (
     HeadPart,
@@ -10,6 +11,7 @@ from eigenview.methods.method import (
     MethodParts,
     MethodSettings,
     StepOutput,
+    TextPart,
     ViewedBatch,
 )
 from eigenview.methods.moco import MoCoMethod
@@ -44,6 +46,8 @@ METHODS: Table[type[Method]] = Table(
         "deepcluster-v2": DeepClusterV2Method,
         "sela-v2": SeLaV2Method,
         "supervised": SupervisedMethod,
+        "clip": CLIPMethod,
+        "siglip": SigLIPMethod,
     },
     more=", or module:attribute of your own",
 )
@@ -62,6 +66,7 @@ __all__ = [
     "MethodParts",
     "MethodSettings",
     "StepOutput",
+    "TextPart",
     "ViewedBatch",
     "find_method",
 ]

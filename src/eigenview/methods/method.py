@@ -14,7 +14,8 @@ from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.graph.kernel_text import read_kernel
 from eigenview.losses.module import Objective
-from eigenview.nn import MLP, Encoder, Identity, Prototypes, build_head, in_micro_batches
+from eigenview.nn import MLP, Encoder, Identity, Prototypes, Tokenizer, build_head, in_micro_batches
+from eigenview.nn.settings import TextSettings
 from eigenview.settings import Strict
 
 
@@ -35,6 +36,8 @@ class MethodContext:
     views: tuple[int, ...]  # how many views of each resolution, large ones first
     steps_per_epoch: int
     seed: int = 0
+    tokenizer: Tokenizer | None = None  # None: no captions
+    captions: Callable[[], Iterable[str]] | None = None  # all of them, to be looked through before training
     group: Group = None
     micro_batch: int | None = None  # views that pass the encoder at a time; None: all of a resolution
 
@@ -48,6 +51,8 @@ class ViewedBatch(NamedTuple):
     label: Tensor | None  # (n,), −1 where unknown
     epoch: int
     step: int  # optimizer steps completed so far
+    captions: tuple[tuple[str, ...], ...] | None = None  # (n,) each with any number of them; None: the source has none
+    features: Tensor | None = None  # (V·n, width) of an encoder that is locked, in the place of views
 
 
 class StepOutput(NamedTuple):
@@ -57,6 +62,7 @@ class StepOutput(NamedTuple):
     embeddings: Tensor
     logs: Mapping[str, Tensor] = {}  # never written to
     prototypes_used: Tensor | None = None  # share of the prototypes that a batch could use; None: it has none
+    note: str | None = None  # worth telling once
 
 
 @dataclass(frozen=True)
@@ -70,11 +76,23 @@ class HeadPart:
 
 
 @dataclass(frozen=True)
+class TextPart:
+    """How a method's text tower is built, for the tokens of the run's tokenizer, and where its tensors are."""
+
+    name: str
+    width: int
+    depth: int
+    head: HeadPart
+    prefix: str = "text."
+
+
+@dataclass(frozen=True)
 class MethodParts:
     """What of a method's state can be judged after training, beside the encoder; written to the run."""
 
     head: HeadPart | None = None
     prototypes: tuple[str, ...] = ()  # tensors (K, d) that the projections are compared with
+    text: TextPart | None = None  # embeds words beside the projections
 
     @classmethod
     def of_settings(cls, settings: MethodSettings) -> MethodParts:
@@ -92,7 +110,7 @@ Pass = Callable[[], Iterable[ViewedBatch]]  # one pass over the data, without tr
 class Method(nn.Module, ABC):
     """An objective + the modules and state it trains. The loop calls, in this order and without knowing more:
 
-    ``start_epoch`` → for each batch ``step`` → backward → ``before_update`` → optimizer.
+    ``start_epoch`` → for each batch ``step`` → backward → ``before_update`` → optimizer → ``after_update``.
     """
 
     settings_type: ClassVar[type[MethodSettings]] = MethodSettings  # of its own options
@@ -106,8 +124,15 @@ class Method(nn.Module, ABC):
         self.encoder, self.settings, self.context = encoder, settings, context
         self._check()
 
+    @classmethod
+    def text_settings(cls, settings: MethodSettings) -> TextSettings | None:
+        """How captions are read, of a method that learns from them; None of all others."""
+        return None
+
     def _check(self) -> None:
         name = type(self).__name__.removesuffix("Method")
+        if self.text_settings(self.settings) is not None and self.context.tokenizer is None:
+            raise SettingError(f"{name} learns from captions; this source has none")
         if self.needs_index and self.context.items is None:
             raise SettingError(f"{name} remembers every image by its index; a stream has none: use an indexed source")
         if self.needs_labels and self.context.classes is None:
@@ -124,6 +149,8 @@ class Method(nn.Module, ABC):
 
     def features(self, batch: ViewedBatch) -> Tensor:
         """Features of all views, (V·n, width), view after view: one call of the encoder per resolution."""
+        if batch.features is not None:
+            return batch.features
         return torch.cat([self.encode(group) for group in batch.groups])
 
     def encode(self, images: Tensor) -> Tensor:
@@ -145,6 +172,10 @@ class Method(nn.Module, ABC):
         """Called between backward and the optimizer's ``step``-th update."""
         return
 
+    def after_update(self) -> None:
+        """Called after each update, to bring parameters back to where they may be."""
+        return
+
     @abstractmethod
     def chance_level(self, items: int) -> float | None:
         """The loss on constant embeddings of ``items`` items over all processes; None where there is none."""
@@ -161,6 +192,10 @@ class Method(nn.Module, ABC):
 
     def constant_rate_parts(self) -> tuple[str, ...]:
         """Submodules whose learning rate no schedule touches."""
+        return ()
+
+    def undecayed_parts(self) -> tuple[str, ...]:
+        """Parameters by dotted name that no weight decay touches, whatever the settings exclude."""
         return ()
 
     @property

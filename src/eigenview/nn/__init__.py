@@ -18,6 +18,8 @@ from eigenview.nn.queues import CropQueue, Queue
 from eigenview.nn.resnet import ResNet
 from eigenview.nn.shuffle import Shuffle, shuffle_rows, unshuffle_rows
 from eigenview.nn.small import SmallEncoder
+from eigenview.nn.text import TEXT_ENCODERS, TextEncoder, TextTower, TextTransformer
+from eigenview.nn.tokens import Tokenizer
 from eigenview.nn.vit import VisionTransformer
 from eigenview.nn.weights import LoadReport, fill_module, load_weights, read_weights
 from eigenview.nn.wrapped import WrappedEncoder, wrap
@@ -27,6 +29,7 @@ __all__ = [
     "HEADS",
     "MLP",
     "POOLED",
+    "TEXT_ENCODERS",
     "CropQueue",
     "EfficientNetLite0",
     "Encoder",
@@ -45,6 +48,10 @@ __all__ = [
     "SmallEncoder",
     "SplitBatchNorm",
     "SynchronisedBatchNorm",
+    "TextEncoder",
+    "TextTower",
+    "TextTransformer",
+    "Tokenizer",
     "VisionTransformer",
     "WrappedEncoder",
     "build_encoder",

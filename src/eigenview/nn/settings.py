@@ -10,6 +10,8 @@ from eigenview.nn.build import build_encoder, library_of
 from eigenview.nn.encoder import Encoder
 from eigenview.nn.inputs import LoadedEncoder
 from eigenview.nn.pretrained import EFFICIENTNET, load_encoder
+from eigenview.nn.text import TextEncoder, build_text_encoder
+from eigenview.nn.tokens import Tokenizer
 from eigenview.settings import Strict
 
 
@@ -23,6 +25,7 @@ class EncoderSettings(Strict):
     config: str = ""  # hf: the model's config.json, kept in the run so that it opens without a hub
     frozen_blocks: int = Field(0, ge=0)  # from its input on, that do not learn
     statistics: Literal["adapted", "kept"] = "adapted"  # of its batch norms: of the batches seen, or as they began
+    locked: bool = False  # it does not learn, and its features are computed once (LiT); for methods of one view
     pretrained: bool = True  # start from the weights of its makers, where there are some and no others are given
 
     def build(self, *, channels: int, image_size: int) -> Encoder:
@@ -47,3 +50,16 @@ class EncoderSettings(Strict):
 
     def _options(self) -> dict[str, Any]:
         return self.model_dump(include={"width", "stem", "normalization", "freezes_patches"})
+
+
+class TextSettings(Strict):
+    name: str = "transformer"  # one of nn.TEXT_ENCODERS, or module:attribute of your own
+    width: int = Field(256, ge=1)
+    depth: int = Field(4, ge=1)  # blocks
+    length: int | None = Field(None, ge=2)  # tokens of a caption that are read; None: by the captions, up to 77
+    tokenizer: str | None = None  # a file tokenizer.json; None: byte pairs learnt from the captions
+    vocabulary: int = Field(8192, ge=300)  # tokens, where they are learnt
+
+    def build(self, tokenizer: Tokenizer) -> TextEncoder:
+        """The text encoder, with random weights drawn from the global generator."""
+        return build_text_encoder(self.name, tokenizer, width=self.width, depth=self.depth)

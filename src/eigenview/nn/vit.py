@@ -47,10 +47,12 @@ class Attention(nn.Module):
         self.qkv = nn.Linear(width, 3 * width)
         self.proj = nn.Linear(width, width)
 
-    def forward(self, tokens: Tensor) -> Tensor:
+    def forward(self, tokens: Tensor, seen: Tensor | None = None) -> Tensor:
+        """``seen``, of a shape that broadcasts to (n, heads, l, l): which tokens (last) each token may see."""
         count, length, width = tokens.shape
         split = self.qkv(tokens).view(count, length, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4)
-        mixed = scaled_dot_product_attention(*split.unbind(0))
+        query, key, value = split.unbind(0)
+        mixed = scaled_dot_product_attention(query, key, value, attn_mask=seen)
         out: Tensor = self.proj(mixed.transpose(1, 2).reshape(count, length, width))
         return out
 
@@ -79,8 +81,8 @@ class Block(nn.Module):
         self.norm2 = nn.LayerNorm(width, eps=EPSILON)
         self.mlp = Perceptron(width, 4 * width)
 
-    def forward(self, tokens: Tensor) -> Tensor:
-        tokens = tokens + self.attn(self.norm1(tokens))
+    def forward(self, tokens: Tensor, seen: Tensor | None = None) -> Tensor:
+        tokens = tokens + self.attn(self.norm1(tokens), seen)
         return tokens + self.mlp(self.norm2(tokens))  # type: ignore[no-any-return]
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from eigenview.errors import DataError
 from eigenview.report.html import Html, element, join
 from eigenview.report.structure import Structure, class_name
-from eigenview.runs import Sample, Sheets
+from eigenview.runs import Sample, Sheets, Words
 
 QUERIES, SHOWN_NEIGHBOURS = 6, 8
 SHOWN_CLUSTERS, SHOWN_MEMBERS, SHOWN_PAIRS, SHOWN_OUTLIERS = 20, 12, 12, 24
@@ -96,6 +96,19 @@ def _queries(heading: str, sample: Sample, structure: Structure, rows: Sequence[
         said = element("span.caption", element("b", name) if name else None, element("span", cosine))
         lines.append(element("li", thumb(sample, int(row), mark="query"), said, element("span.strip", *pictures)))
     return element("div", element("h3", heading), element("ul.queries", *lines))
+
+
+def words_examples(words: Words, sample: Sample) -> Html:
+    """Captions, each with its own image framed and the images that it finds."""
+    lines = []
+    for example in words.examples:
+        pictures = [thumb(sample, row, mark="query" if row == example.own else "") for row in example.rows]
+        said = element("span.caption", element("b", example.text), element("span", f"cosine {example.cosines[0]:.2f}"))
+        lines.append(element("li", thumb(sample, example.own, mark="query"), said, element("span.strip", *pictures)))
+    figures = [
+        element("tr", element("th", name), element("td", f"{value:.3f}")) for name, value in words.figures.items()
+    ]
+    return join(element("ul.queries", *lines), element("table", element("tbody", *figures)))
 
 
 def cluster_gallery(sample: Sample) -> Html:

@@ -73,6 +73,10 @@ def _of_sample(run: RunFiles, structure: Structure | None) -> list[Section]:
         ),
         _copies(run, structure),
     ]
+    if sample.words is not None:
+        lead = "A caption, its own image, then the images that its words find; its own is framed where it is found."
+        shown = galleries.words_examples(sample.words, sample)
+        parts.append(section("words", "Words", "Words that find images", lead, shown))
     if sample.outliers:
         lead = "Images like no others here, the most isolated first: rarities, mistakes, or what does not belong."
         parts.append(section("outliers", "Outliers", "Odd ones out", lead, galleries.outlier_gallery(sample)))

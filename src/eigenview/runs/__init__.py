@@ -18,7 +18,7 @@ from eigenview.runs.facts import DataFacts, EncoderRecord, EnvironmentFacts, dat
 from eigenview.runs.lock import RunLock
 from eigenview.runs.metrics import Metrics, MetricsFile, number
 from eigenview.runs.opened import OWN, PUBLISHED, OpenedRun, fresh_copy, open_run
-from eigenview.runs.sample import Packed, Sample, Sheets, label_sample, write_sample
+from eigenview.runs.sample import Packed, Sample, Sheets, Words, WordsExample, label_sample, write_sample
 from eigenview.runs.scores import SEEN, Score, ScoreFolder
 
 __all__ = [
@@ -46,6 +46,8 @@ __all__ = [
     "ScoreFolder",
     "Sheets",
     "TrainConfig",
+    "Words",
+    "WordsExample",
     "best_encoder",
     "data_facts",
     "encoder_named",

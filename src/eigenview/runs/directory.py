@@ -1,9 +1,9 @@
 """A run directory, and the only way to read or write one.
 
 ``config.json`` (settings), ``encoder.json`` (what its encoder was to begin with), ``data.json``, ``environment.json``,
-``method.json`` (what of the method can be judged), ``metrics.jsonl``, ``checkpoints/``, ``evaluation/*.json`` (scores),
-``diagnosis.json``, ``sample/``, ``report.html``. Without ``config.json`` nothing was trained: the folder keeps what was
-measured of an encoder that ``encoder.json`` names.
+``method.json`` (what of the method can be judged), ``tokenizer.json`` (where it reads captions), ``metrics.jsonl``,
+``checkpoints/``, ``evaluation/*.json`` (scores), ``diagnosis.json``, ``sample/``, ``report.html``. Without
+``config.json`` nothing was trained: the folder keeps what was measured of an encoder that ``encoder.json`` names.
 Each is written whole or not at all, with the number of its format. A directory that came from elsewhere is data: no
 link out of it is followed.
 """
@@ -16,9 +16,10 @@ from pathlib import Path
 
 from eigenview.diagnostics import Diagnosis, RunProgress
 from eigenview.errors import DataError, SettingError
-from eigenview.files import inside, read_as, write_text
+from eigenview.files import inside, read_as, read_text, write_text
 from eigenview.methods import MethodParts
 from eigenview.names import printable
+from eigenview.nn import Tokenizer
 from eigenview.nn.settings import EncoderSettings
 from eigenview.runs.checkpoints import Checkpoints
 from eigenview.runs.config import TrainConfig, load_config, save_config
@@ -38,7 +39,7 @@ CONFIG, ENCODER_FILE, DATA, ENVIRONMENT, METHOD, METRICS = (
     "method.json",
     "metrics.jsonl",
 )
-DIAGNOSIS, UNREADABLE = "diagnosis.json", "unreadable.jsonl"
+DIAGNOSIS, UNREADABLE, TOKENIZER = "diagnosis.json", "unreadable.jsonl", "tokenizer.json"
 FREE = {  # settings that may differ when a run goes on
     *("epochs", "steps", "minutes", "out", "workers", "log_every", "checkpoint_every", "keep_every", "knn_every"),
     *("best_by", "tensorboard", "device"),
@@ -134,6 +135,15 @@ class RunDirectory:
         if not (self.folder / METHOD).is_file():
             return MethodParts.of_settings(self.config.method_settings)
         return read_stored(MethodParts, self._file(METHOD))
+
+    @cached_property
+    def tokenizer(self) -> Tokenizer:
+        """Of a run that learns from captions."""
+        place = self._file(TOKENIZER)
+        return Tokenizer(read_text(place), place=printable(self.folder / TOKENIZER))
+
+    def save_tokenizer(self, text: str) -> Path:
+        return write_text(self.folder / TOKENIZER, text)
 
     def _file(self, name: str) -> Path:
         return inside(self.folder, name)

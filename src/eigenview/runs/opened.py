@@ -11,10 +11,12 @@ from torch import Tensor, nn
 
 from eigenview.batches.identity import weights_identity
 from eigenview.errors import DataError, EigenviewError
+from eigenview.methods import HeadPart
 from eigenview.names import is_named, printable
-from eigenview.nn import Encoder, build_head, fill_module, is_own_encoder, wrap
+from eigenview.nn import Encoder, TextTower, build_head, fill_module, is_own_encoder, wrap
 from eigenview.nn.inputs import RANDOM, EncoderFacts, LoadedEncoder
 from eigenview.nn.settings import EncoderSettings
+from eigenview.nn.text import build_text_encoder
 from eigenview.runs.checkpoints import LAST
 from eigenview.runs.directory import RunDirectory, is_run
 from eigenview.views import CentreView, Recipe
@@ -72,15 +74,39 @@ class OpenedRun:
     def head(self) -> nn.Module | None:
         """The projection head with the checkpoint's weights, in eval mode; None where the method has none."""
         described = self.directory.method_parts.head
-        if described is None:
-            return None
+        return None if described is None else self._filled_head(described, self.encoder.feature_width)
+
+    def _filled_head(self, described: HeadPart, features: int) -> nn.Module | None:
         widths = {name: width for name, width in (("hidden", described.hidden), ("output", described.output)) if width}
-        head = build_head(described.name, self.encoder.feature_width, **widths)
+        head = build_head(described.name, features, **widths)
         if next(head.parameters(), None) is not None:
             if not any(name.startswith(described.prefix) for name in self.tensors):
                 return None
             fill_module(head, self.tensors, self.folder, prefix=described.prefix)
         return head.eval().to(self.device)
+
+    @cached_property
+    def text(self) -> TextTower | None:
+        """What embeds words beside the projections of images, in eval mode; None where it learnt from images alone."""
+        described = self.directory.method_parts.text
+        if described is None:
+            return None
+        tokenizer = self.directory.tokenizer
+        encoder = build_text_encoder(described.name, tokenizer, width=described.width, depth=described.depth)
+        fill_module(encoder, self.tensors, self.folder, prefix=described.prefix)
+        head = self._filled_head(described.head, encoder.feature_width)
+        if head is None:
+            raise DataError(f"the checkpoint {self.checkpoint} of {printable(self.folder)} lacks the head of its texts")
+        return TextTower(tokenizer, encoder, head).eval().to(self.device)
+
+    def needed_text(self) -> TextTower:
+        """The text tower; a run that learnt from images alone is refused."""
+        if self.text is None:
+            raise DataError(
+                f"{printable(self.folder)} learnt from images alone and knows no words: train one on images with "
+                "captions (eigenview train captions.parquet)"
+            )
+        return self.text
 
     @cached_property
     def prototypes(self) -> tuple[Tensor, ...]:

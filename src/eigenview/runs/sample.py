@@ -39,6 +39,24 @@ class Sheets:
 
 
 @dataclass(frozen=True)
+class WordsExample:
+    """A caption, the row it belongs to, and the rows that it finds, nearest first."""
+
+    text: str
+    own: int
+    rows: tuple[int, ...]
+    cosines: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Words:
+    """What a run that learnt from captions makes of them, on the items of its sample."""
+
+    figures: dict[str, float]  # of each side and of both, by what they are called
+    examples: tuple[WordsExample, ...]
+
+
+@dataclass(frozen=True)
 class Sample:
     """n items, in the source's order. None: the run or the source has no such thing."""
 
@@ -58,6 +76,7 @@ class Sample:
     checkpoint: str
     outliers: tuple[int, ...] = ()  # rows like no others, the most isolated first
     copies: tuple[tuple[int, ...], ...] = ()  # rows of one picture, confirmed on the pixels
+    words: Words | None = None
     keys: tuple[str, ...] = ()  # n of ``batches.sketch.image_keys``, or none in a sample of earlier versions
 
 
@@ -87,6 +106,7 @@ class Summary(Stored):
     outliers: tuple[int, ...] = ()
     copies: tuple[tuple[int, ...], ...] = ()
     keys: tuple[str, ...] = ()
+    words: Words | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +170,8 @@ def _read(run: Path, place: Path) -> Sample | None:
         lengths = {count, *(len(values) for values in arrays.values() if values is not None)}
         if len(lengths) != 1 or arrays["features"] is None or arrays["clusters"] is None or arrays["index"] is None:
             raise ValueError(f"its parts have {sorted(lengths)} rows")
-        if any(not 0 <= row < count for rows in (summary.outliers, *summary.copies) for row in rows):
+        named = (summary.outliers, *summary.copies, *_shown(summary.words))
+        if any(not 0 <= row < count for rows in named for row in rows):
             raise ValueError(f"it names rows that are not among its {count}")
         return Sample(
             **arrays,  # type: ignore[arg-type]
@@ -162,6 +183,7 @@ def _read(run: Path, place: Path) -> Sample | None:
             seed=summary.seed,
             checkpoint=summary.checkpoint,
             keys=summary.keys if len(summary.keys) == count else (),
+            words=summary.words,
             outliers=summary.outliers,
             copies=summary.copies,
         )
@@ -169,6 +191,10 @@ def _read(run: Path, place: Path) -> Sample | None:
         raise DataError(
             f"the sample in {printable(place)} cannot be read: {error}; eigenview diagnose RUN writes it anew"
         ) from None
+
+
+def _shown(words: Words | None) -> list[tuple[int, ...]]:
+    return [] if words is None else [(example.own, *example.rows) for example in words.examples]
 
 
 def _array(file: Path) -> NDArray[np.generic] | None:

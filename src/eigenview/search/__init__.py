@@ -8,7 +8,14 @@ from eigenview.search.contact import contact_sheet, duplicates_sheet
 from eigenview.search.duplicate_sets import DoubtfulPair, DuplicateSet, DuplicateSets, Member, duplicates
 from eigenview.search.embedding import Embedded, Progress, embed
 from eigenview.search.looking import Looked, look
-from eigenview.search.neighbour_search import Answer, Neighbour, answers_json, exact_seconds, neighbours
+from eigenview.search.neighbour_search import (
+    Answer,
+    Neighbour,
+    answers_json,
+    exact_seconds,
+    neighbours,
+    text_neighbours,
+)
 from eigenview.search.pictures import open_pictures
 from eigenview.search.stored import Embeddings, open_embeddings, save_embeddings
 from eigenview.search.vector_files import evaluate_vectors, look_at_vectors
@@ -39,4 +46,5 @@ __all__ = [
     "open_embeddings",
     "open_pictures",
     "save_embeddings",
+    "text_neighbours",
 ]

@@ -80,12 +80,14 @@ def duplicates_sheet(
 
 
 def _answered(answer: Answer, pictures: Pictures) -> Block:
-    own = pictures.of_row(answer.row) if answer.row is not None else picture_of_file(Path(answer.query))
-    lead = Tile(own, ("query", *_lines(answer.query, answer.label)), is_marked=True)
     tiles = tuple(
         Tile(pictures.of_row(near.row), (f"{near.cosine:.4f}", *_lines(near.path, near.label)))
         for near in answer.neighbours
     )
+    if answer.is_text:
+        return Block(answer.query, None, tiles)
+    own = pictures.of_row(answer.row) if answer.row is not None else picture_of_file(Path(answer.query))
+    lead = Tile(own, ("query", *_lines(answer.query, answer.label)), is_marked=True)
     return Block("" if tiles else "no other image to compare with", lead, tiles)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from eigenview.batches import Extractor
+from eigenview.batches import PROJECTION, Extractor
 from eigenview.batches.identity import weights_identity
 from eigenview.errors import SettingError
 from eigenview.nn import POOLED, Encoder
@@ -33,7 +33,7 @@ class Maker:
 
     @cached_property
     def identity(self) -> str:
-        return weights_identity(self.extractor.encoder)
+        return weights_identity(*self.extractor.modules)
 
     @property
     def channels(self) -> int:
@@ -50,7 +50,9 @@ def maker_of(run: AnyRun, *, view: CentreView | None = None, layer: str = POOLED
         run = open_run(run)
     if not isinstance(run, OpenedRun):
         raise SettingError(f"a run is its folder, an open run, or an Encoder with view=; got {type(run).__name__}")
-    return Maker(Extractor(run.encoder, (layer,)), view or run.view, run.name, run.folder.resolve(), _loaded(run))
+    head = run.needed_head() if layer == PROJECTION else None
+    extractor = Extractor(run.encoder, (layer,), head)
+    return Maker(extractor, view or run.view, run.name, run.folder.resolve(), _loaded(run))
 
 
 def _loaded(run: OpenedRun) -> dict[str, str]:

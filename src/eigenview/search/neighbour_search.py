@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from eigenview.batches import encode_source
+from eigenview.batches import PROJECTION, encode_source
 from eigenview.data.files import FilesSource
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation.checks import check_features
 from eigenview.graph.nearest import Neighbours, nearest
 from eigenview.names import printable
+from eigenview.runs import OpenedRun, open_run
 from eigenview.search.approximate import Recall, approximate_nearest
 from eigenview.search.makers import AnyRun, Maker, maker_of
 from eigenview.search.stored import Embeddings, open_embeddings
@@ -50,6 +51,7 @@ class Answer:
     label: str | None
     neighbours: tuple[Neighbour, ...]
     recall: Recall | None = None  # of an approximate search, as measured on the set itself; None: exact
+    is_text: bool = False  # the query is words
 
 
 def neighbours(
@@ -79,6 +81,36 @@ def neighbours(
     else:
         given = [queries] if isinstance(queries, (int, str, Path)) else list(queries)
         asked = _asked(given, stored, run, view)
+    return _answers(asked, stored, k, engine)
+
+
+def text_neighbours(
+    embeddings: Embeddings | str | Path,
+    texts: str | Sequence[str],
+    *,
+    run: str | Path | OpenedRun,
+    k: int = 10,
+    engine: Engine = "exact",
+) -> tuple[Answer, ...]:
+    """The ``k`` nearest images to words, for each text, by a run that learnt from captions.
+
+    ``embeddings`` are of its layer ``projection``, where images and words lie together.
+    """
+    stored = embeddings if isinstance(embeddings, Embeddings) else open_embeddings(embeddings)
+    opened = run if isinstance(run, OpenedRun) else open_run(run)
+    given = [texts] if isinstance(texts, str) else list(texts)
+    words = [" ".join(text.split()) for text in given]
+    if not words or not all(words):
+        raise SettingError("no words were given to look for: write some, such as 'two dogs on a beach'")
+    if isinstance(k, bool) or k < 1:
+        raise SettingError(f"k must be at least 1; got {k}")
+    tower = opened.needed_text()
+    _check_same_encoder(maker_of(opened, layer=PROJECTION), stored)
+    asked = [_Asked(printable(text), vector, None) for text, vector in zip(words, tower.embed(words), strict=True)]
+    return tuple(replace(answer, is_text=True) for answer in _answers(asked, stored, k, engine))
+
+
+def _answers(asked: Sequence[_Asked], stored: Embeddings, k: int, engine: Engine) -> tuple[Answer, ...]:
     vectors = torch.stack([query.vector for query in asked])
     wanted = min(len(stored), k + any(query.row is not None for query in asked))
     near, recall = _search(stored, vectors, wanted, engine)

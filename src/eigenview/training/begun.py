@@ -84,6 +84,8 @@ def begin(
         keep_statistics(built)
     _check_micro_batches(config, built)
     freeze_blocks(built, settings.frozen_blocks)
+    if settings.locked:
+        built.requires_grad_(False)
     return Begun(built, facts, recipe if seen is None else _as_it_wants(recipe, seen), shape)
 
 

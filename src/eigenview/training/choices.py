@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from typing import Any
 
 from eigenview.batches import AnySource, typical_shape
 from eigenview.data import StreamSource
 from eigenview.devices import find_device
 from eigenview.errors import SettingError
+from eigenview.methods import find_method
+from eigenview.nn.pretrained import EFFICIENTNET, has_pretrained_efficientnet
 from eigenview.nn.settings import EncoderSettings
 from eigenview.runs import TrainConfig, read_config
 from eigenview.runs.by_name import fitting_size
@@ -18,6 +21,7 @@ from eigenview.views.settings import Shape
 FEWEST_IMAGES = 8  # below this, views can only be told apart, not learnt from
 STEPS = {"cpu": 3000, "cuda": 20000}  # optimizer steps of a run whose length nobody gave
 ADAPTED_CPU_PIXELS = 128  # at most, of a pretrained encoder on a CPU
+LOCKED_PIXELS = 160  # size of the images that a locked encoder sees, once each
 CPU_PIXELS = 64  # size of the views of photos on a CPU, where 224 would take days
 
 
@@ -61,7 +65,9 @@ def choose(source: AnySource, given: Mapping[str, Any], *, device: str | None = 
     settings: dict[str, Any] = {
         name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()
     }
-    made = [choice for choice in _wishes(settings, count, typical_shape(source), kind) if _put(settings, choice)]
+    method = chosen_method(source)
+    made = [method] if method is not None and _put(settings, method) else []
+    made += [choice for choice in _wishes(settings, count, typical_shape(source), kind) if _put(settings, choice)]
     if not any(settings.get(name) is not None for name in ("epochs", "steps", "minutes")):
         length = _length(count, int(settings["batch_size"]), STEPS[kind], isinstance(source, StreamSource))
         _put(settings, length)
@@ -69,30 +75,72 @@ def choose(source: AnySource, given: Mapping[str, Any], *, device: str | None = 
     return Chosen(read_config(settings), tuple(made))
 
 
+def chosen_method(source: AnySource) -> Choice | None:
+    """CLIP where images come with captions and the library that reads them is installed; None: the default."""
+    if not source.describe().is_captioned or find_spec("tokenizers") is None:
+        return None
+    return Choice("method", "clip", "the images come with captions")
+
+
 def _wishes(settings: Mapping[str, Any], count: int | None, shape: Shape, device: str) -> list[Choice]:
-    height, width, _ = shape
-    side = min(height, width)
-    wishes = []
-    named = settings.get("views", {}).get("preset", "auto") != "auto" or "crops" in settings.get("views", {})
-    if _is_begun(settings) and EncoderSettings(**settings.get("encoder", {})).brings_input and not named:
-        fitting = fitting_size(side, ADAPTED_CPU_PIXELS if device == "cpu" else 224)
-        wishes.append(
-            Choice("views.size", fitting, f"images are {width} × {height}, and its encoder knows larger ones")
-        )
-    elif device == "cpu" and side > CPU_PIXELS and not named:
-        reason = f"images are {width} × {height}; on a CPU larger views would take too long"
-        wishes.append(Choice("views.size", CPU_PIXELS, reason))
-    size = int(settings.get("views", {}).get("size") or (CPU_PIXELS if device == "cpu" else 224))
+    reads_captions = _reads_captions(settings)
+    wishes = _locked_wishes(settings, device) if reads_captions else []
+    is_locked = bool(wishes) or bool(settings.get("encoder", {}).get("locked"))
+    wishes += _view_wishes(settings, shape, device, is_locked=is_locked, reads_captions=reads_captions)
+    side, views = min(shape[:2]), settings.get("views", {})
+    size = int(views.get("size") or (CPU_PIXELS if device == "cpu" else 224))
     if device == "cpu":
         wishes.append(Choice("encoder.name", "small", "a small convolutional network, made for CPUs"))
     else:
         name = "resnet18" if min(side, size) <= 96 else "resnet50"
         wishes.append(Choice("encoder.name", name, f"views of {min(side, size)} pixels and an accelerator"))
     wishes.append(_batch(count, device))
-    if _is_begun(settings):
+    if _is_begun(settings) and not is_locked:
         wishes += ADAPTING
-    wishes.append(Choice("optimizer.learning_rate", 2e-3, "AdamW with warm-up and a cosine suits every method here"))
+    rate = Choice("optimizer.learning_rate", 2e-3, "AdamW with warm-up and a cosine suits every method here")
+    wishes.append(replace(rate, value=1e-3) if reads_captions else rate)
     wishes.append(Choice("optimizer.warmup_epochs", 1.0 if (count or 10**6) < 5000 else 0.2, "a gentle start"))
+    return wishes
+
+
+def _reads_captions(settings: Mapping[str, Any]) -> bool:
+    kind = find_method(settings.get("method", "simclr"))
+    return kind.text_settings(kind.settings_type()) is not None
+
+
+def _locked_wishes(settings: Mapping[str, Any], device: str) -> list[Choice]:
+    """On a CPU, where nobody named an encoder: a good one that is at hand, which need not learn."""
+    if device != "cpu" or settings.get("encoder") or not has_pretrained_efficientnet():
+        return []
+    return [
+        Choice("encoder.name", EFFICIENTNET, "pretrained on ImageNet, and installed here"),
+        Choice("encoder.locked", True, "only the text side learns, in minutes; --no-encoder.locked trains both"),
+    ]
+
+
+def _view_wishes(
+    settings: Mapping[str, Any], shape: Shape, device: str, *, is_locked: bool, reads_captions: bool
+) -> list[Choice]:
+    height, width, _ = shape
+    side, views = min(height, width), settings.get("views", {})
+    if views.get("preset", "auto") != "auto" or "crops" in views:
+        return []
+    wishes = []
+    if reads_captions:
+        wishes.append(Choice("views.preset", "laclip", "one view of each image, mostly whole, beside a caption"))
+    if is_locked:
+        size = fitting_size(side, LOCKED_PIXELS)
+        wishes.append(Choice("views.size", size, f"images are {width} × {height}, and each is seen once"))
+    elif _is_begun(settings) and EncoderSettings(**settings.get("encoder", {})).brings_input:
+        fitting = fitting_size(side, ADAPTED_CPU_PIXELS if device == "cpu" else 224)
+        wishes.append(
+            Choice("views.size", fitting, f"images are {width} × {height}, and its encoder knows larger ones")
+        )
+    elif device == "cpu" and side > CPU_PIXELS:
+        reason = f"images are {width} × {height}; on a CPU larger views would take too long"
+        wishes.append(Choice("views.size", CPU_PIXELS, reason))
+    elif reads_captions:
+        wishes.append(Choice("views.size", min(side, 224), f"images are {width} × {height}"))
     return wishes
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import torch
+from torch import Tensor
 
-from eigenview.batches import AnySource, ViewLoader
+from eigenview.batches import AnySource, LockedSource, ViewLoader
 from eigenview.data import Source, StreamSource
 from eigenview.distributed import Group
 from eigenview.errors import SettingError
@@ -45,6 +46,11 @@ class Feed:
         return len(self.source) if isinstance(self.source, Source) else None
 
     @property
+    def views(self) -> tuple[int, ...]:
+        """How many views of each resolution, large ones first."""
+        return (1,) if isinstance(self.source, LockedSource) else tuple(crop.count for crop in self.recipe.crops)
+
+    @property
     def class_count(self) -> int | None:
         if not isinstance(self.source, Source):
             return None if self.source.classes is None else len(self.source.classes)
@@ -59,7 +65,21 @@ class Feed:
         """The batches of an epoch from the restored position on; ``step`` counts the optimizer's, for the first."""
         for seen in self.loader.epoch(number, device=device):
             batch, views = seen.batch, seen.views
-            yield ViewedBatch(views.groups, views.images, batch.index, batch.label, number, step)
+            yield ViewedBatch(
+                views.groups,
+                views.images,
+                batch.index,
+                batch.label,
+                number,
+                step,
+                batch.captions,
+                self._features(batch.index),
+            )
+
+    def _features(self, index: Tensor) -> Tensor | None:
+        if not isinstance(self.source, LockedSource):
+            return None
+        return self.source.features[index.cpu()].to(index.device)
 
     def whole_pass(self, epoch: int, *, device: torch.device) -> Iterator[ViewedBatch]:
         """One pass over the data that leaves the position alone."""

@@ -12,16 +12,19 @@ from eigenview.batches import AnySource
 from eigenview.data import Source, open_images
 from eigenview.distributed import refusing_together
 from eigenview.methods import Method
+from eigenview.nn import Tokenizer
 from eigenview.runs import OWN, UNREADABLE, RunDirectory, TrainConfig, data_facts, environment_facts
 from eigenview.training.afterwards import look_back
 from eigenview.training.agreement import check_same_data, check_same_step
-from eigenview.training.begun import begin
+from eigenview.training.begun import Begun, begin
 from eigenview.training.feed import Feed
 from eigenview.training.listeners import Listener, Listeners
+from eigenview.training.locked import locked
 from eigenview.training.loop import Trainer
 from eigenview.training.processes import Processes, start_processes
 from eigenview.training.setup import build_method, resolve
 from eigenview.training.tensorboard import TensorBoard
+from eigenview.training.words import begin_tokens, captioned, reads_captions
 
 
 def train(
@@ -55,8 +58,15 @@ def train(
         check_same_data(config, images, processes)
         own = [TensorBoard(directory.folder)] if config.tensorboard else []
         told = Listeners([*listeners, *own] if processes.is_first else [])
+        chosen = reads_captions(config)
         with together():
-            config, feed, method = _assembled(config, images, encoder, processes, directory, resume=resume)
+            images = images if chosen is None else captioned(images, told.told)
+            begun = begin(config, images, encoder, before=directory.encoder if resume else None)
+        tokenizer = None if chosen is None else begin_tokens(chosen, images, directory, processes, resume=resume)
+        fed = locked(config, begun, images, processes) if config.encoder.locked else images
+        with together():
+            named = OWN if encoder is not None else None
+            config, feed, method = _assembled(config, fed, begun, tokenizer, processes, directory, named, resume=resume)
         trainer = Trainer(config, processes, directory, feed, method, told)
         with together():
             if resume:
@@ -74,18 +84,22 @@ def train(
 def _assembled(
     config: TrainConfig,
     images: AnySource,
-    encoder: nn.Module | None,
+    begun: Begun,
+    tokenizer: Tokenizer | None,
     processes: Processes,
     directory: RunDirectory,
+    name: str | None,
     *,
     resume: bool,
 ) -> tuple[TrainConfig, Feed, Method]:
-    """The parts of a run put together, and what it says about itself written down; nobody is waited for."""
-    begun = begin(config, images, encoder, before=directory.encoder if resume else None)
-    named = begun.settings(config) if encoder is None else config.encoder.model_copy(update={"name": OWN})
+    """The parts of a run put together, and what it says about itself written down; nobody is waited for.
+
+    ``name``: what the settings call an encoder that they do not name.
+    """
+    named = begun.settings(config) if name is None else config.encoder.model_copy(update={"name": name})
     config = resolve(config, begun.recipe, processes.device, named)
     feed = Feed(config, images, begun.recipe, channels=begun.encoder.channels, group=processes.group)
-    method = build_method(config, feed, begun.encoder, processes.group)
+    method = build_method(config, feed, begun.encoder, processes.group, tokenizer)
     if processes.is_first:
         facts = data_facts(images, begun.recipe, begun.shape, None)
         environment = environment_facts(processes.device, processes.count)

@@ -57,10 +57,11 @@ class Trainer:
         self.started = time.monotonic()
         self.rank = 0.0  # effective, at the last look
         self.saved = -1  # step of the last checkpoint
+        self.told: set[str] = set()  # notes of the method
 
     def _online_knn(self) -> OnlineKnn | None:
         source = self.feed.source
-        if not self.config.knn_every or not isinstance(source, Source):
+        if not self.config.knn_every or not isinstance(source, Source) or self.config.encoder.locked:
             return None
         view = centre_view(self.feed.recipe)
         seed, workers = self.config.seed, self.config.workers
@@ -87,7 +88,7 @@ class Trainer:
             method=config.method,
             encoder=config.encoder.name,
             items=self.feed.items,
-            views=sum(crop.count for crop in self.feed.recipe.crops),
+            views=sum(self.feed.views),
             batch_size=config.batch_size * config.accumulate,
             steps_per_epoch=self.updates.steps_per_epoch,
             total_steps=self.updates.total if config.minutes is None else None,
@@ -166,6 +167,9 @@ class Trainer:
             output: StepOutput = self.method(batch)
         except NotFiniteError as error:
             self._stop(str(error))
+        if output.note is not None and output.note not in self.told:
+            self.told.add(output.note)
+            self.record.tell(output.note)
         self.processes.fabric.backward(output.loss / self.config.accumulate)
         return output
 
@@ -180,6 +184,7 @@ class Trainer:
             self._stop(f"the loss ({loss:.4g}) or its gradient (norm {gradient:.4g}) is not finite")
         scale = scaling.scale
         self.optimizer.step()
+        self.raw.after_update()
         self.optimizer.zero_grad(set_to_none=True)
         progress.step += 1
         is_skipped = scaling.scale < scale

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch.optim import Optimizer
@@ -10,7 +11,7 @@ from torch.optim import Optimizer
 from eigenview.distributed import Group, world_size
 from eigenview.errors import SettingError
 from eigenview.methods import Method, MethodContext, find_method
-from eigenview.nn import Encoder, synchronise
+from eigenview.nn import Encoder, Tokenizer, synchronise
 from eigenview.nn.resnet import automatic_stem
 from eigenview.nn.settings import EncoderSettings
 from eigenview.optim import (
@@ -24,6 +25,7 @@ from eigenview.optim import (
 from eigenview.optim.schedules import Schedule, warm_up
 from eigenview.runs import TrainConfig
 from eigenview.training.feed import Feed
+from eigenview.training.words import captions_of
 from eigenview.views import Recipe
 
 FOREVER = 10**9  # steps of a run measured in minutes
@@ -47,14 +49,18 @@ def resolve(config: TrainConfig, recipe: Recipe, device: torch.device, encoder: 
     return config.model_copy(update=changes)
 
 
-def build_method(config: TrainConfig, feed: Feed, encoder: Encoder, group: Group) -> Method:
+def build_method(
+    config: TrainConfig, feed: Feed, encoder: Encoder, group: Group, tokenizer: Tokenizer | None = None
+) -> Method:
     """The method around its encoder, the same on every process where the generator is."""
     context = MethodContext(
         items=feed.items,
         classes=feed.class_count,
-        views=tuple(crop.count for crop in feed.recipe.crops),
+        views=feed.views,
         steps_per_epoch=max(1, len(feed) // config.accumulate),
         seed=config.seed,
+        tokenizer=tokenizer,
+        captions=None if tokenizer is None else partial(captions_of, feed.source),
         group=group,
         micro_batch=config.micro_batch,
     )
@@ -96,7 +102,7 @@ def build_updates(config: TrainConfig, method: Method, batches: int) -> Updates:
     batch = config.batch_size * config.accumulate
     rate = scaled_learning_rate(chosen.learning_rate, batch=batch, rule=chosen.scaling)
     by_depth = {}
-    if chosen.encoder_rate != 1 or chosen.depth_decay != 1:
+    if (chosen.encoder_rate != 1 or chosen.depth_decay != 1) and not config.encoder.locked:
         by_depth = depth_rates(method.encoder, "encoder.", top=rate * chosen.encoder_rate, decay=chosen.depth_decay)
     apart = (
         by_depth
@@ -107,7 +113,11 @@ def build_updates(config: TrainConfig, method: Method, batches: int) -> Updates:
         | {module: Apart(rate, is_scheduled=False) for module in method.constant_rate_parts()}
     )
     groups = parameter_groups(
-        method, learning_rate=rate, weight_decay=chosen.weight_decay, exclude=chosen.exclude, apart=apart
+        method,
+        learning_rate=rate,
+        weight_decay=chosen.weight_decay,
+        exclude=(*chosen.exclude, *method.undecayed_parts()),
+        apart=apart,
     )
     optimizer = build_optimizer(
         chosen.name,

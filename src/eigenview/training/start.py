@@ -18,7 +18,7 @@ from eigenview.methods import find_method
 from eigenview.nn import ENCODERS
 from eigenview.nn.settings import EncoderSettings
 from eigenview.runs import UNREADABLE, RunDirectory, TrainConfig, merge_settings, read_config
-from eigenview.training.choices import Choice, choose
+from eigenview.training.choices import Choice, choose, chosen_method
 from eigenview.training.trial import bounded
 from eigenview.views import PRESETS
 
@@ -48,13 +48,21 @@ def prepare(given: Mapping[str, Any], *, resume: bool = False, encoder: nn.Modul
         given = {**given, "encoder": EncoderSettings().model_dump()}  # it is what it is: nothing is chosen
     _check_names(given)
     find_device(str(given.get("device", "auto")))
-    out = Path(given.get("out") or new_run_folder(str(given["source"]), str(given.get("method", "simclr"))))
+    if given.get("out"):
+        _check_place(Path(given["out"]))
+    source = open_images(str(given["source"]))
+    method = given.get("method") or (chosen.value if (chosen := chosen_method(source)) else "simclr")
+    out = Path(given.get("out") or new_run_folder(str(given["source"]), str(method)))
+    _check_place(out)
+    settled = bounded(choose(source, {**given, "out": str(out)}), source, encoder=encoder)
+    return Prepared(settled.config, source, settled.choices)
+
+
+def _check_place(out: Path) -> None:
+    """Refuse a place where somebody writes, or where a run is."""
     directory = RunDirectory(out)
     directory.lock().check()  # who writes there now says more than what is there
     directory.check_free(resume=False)
-    source = open_images(str(given["source"]))
-    chosen = bounded(choose(source, {**given, "out": str(out)}), source, encoder=encoder)
-    return Prepared(chosen.config, source, chosen.choices)
 
 
 def _stored(given: Mapping[str, Any]) -> TrainConfig:

@@ -34,6 +34,8 @@ def bounded(chosen: Chosen, source: AnySource, *, encoder: nn.Module | None = No
     length = next((choice for choice in chosen.choices if choice.name in ("epochs", "steps")), None)
     if length is None or chosen.config.optimizer.schedule == "step":  # which needs epochs
         return chosen
+    if chosen.config.encoder.locked:
+        return _with(chosen, length, Choice("minutes", float(LONGEST), "a first result, after the images are seen"))
     reason = "several processes: a first result"
     if not dist.is_torchelastic_launched():
         seconds = _batches(chosen.config, source) * seconds_a_batch(chosen.config, source, encoder=encoder)

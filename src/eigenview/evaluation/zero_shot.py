@@ -1,0 +1,80 @@
+"""Classification by words alone (Radford et al. 2021): an image belongs to the class whose name describes it best."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from eigenview.batches import PROJECTION
+from eigenview.batches.identity import data_identity, weights_identity
+from eigenview.data import Source
+from eigenview.distributed import rank
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation.run_scores import was_trained_on
+from eigenview.evaluation.scores import mean_score
+from eigenview.evaluation.subjects import Measuring, Subject
+from eigenview.names import printable
+from eigenview.nn import TextTower
+from eigenview.runs import SEEN, OpenedRun, Score
+
+TEMPLATES = (
+    "a photo of a {}",
+    "a picture of a {}",
+    "a {} in a photo",
+    "a close up of a {}",
+    "there is a {}",
+    "a small {}",
+    "a large {}",
+)
+
+
+@torch.no_grad()
+def class_vectors(tower: TextTower, classes: Sequence[str], templates: Sequence[str] = TEMPLATES) -> Tensor:
+    """(classes, d): of each the mean over all prompts of unit vectors, on the sphere again (the ensemble)."""
+    for template in templates:
+        if template.count("{}") != 1:
+            raise SettingError(f"a prompt has the class's place as {{}}, once: 'a photo of a {{}}'; got {template!r}")
+    if not templates:
+        raise SettingError("no prompt was given; 'a photo of a {}' is the usual one")
+    words = [name.replace("_", " ").replace("-", " ") for name in classes]
+    prompts = [template.replace("{}", word) for word in words for template in templates]
+    return normalize(tower.embed(prompts).view(len(words), len(templates), -1).mean(dim=1), dim=1)
+
+
+def zero_shot_scores(
+    run: OpenedRun,
+    source: Source,
+    *,
+    templates: Sequence[str] = TEMPLATES,
+    name: str = "",
+    measuring: Measuring | None = None,
+) -> Iterator[Score]:
+    """The accuracy of a run that learnt from captions on labelled images it has no labels of; kept in the run."""
+    how = measuring or Measuring()
+    if source.classes is None:
+        raise DataError(f"{printable(source.describe().place)} has no names of classes, and words need them")
+    tower = run.needed_text()
+    subject = Subject.of_run(run, with_head=True)
+    features = subject.features(source, [PROJECTION], how)
+    vectors = class_vectors(tower, source.classes, templates)
+    predicted = (normalize(features[PROJECTION], dim=1) @ vectors.T).argmax(dim=1)
+    score = mean_score(
+        (predicted == features.labelled).double(),
+        name="zero-shot",
+        metric="accuracy",
+        protocol={"layer": PROJECTION, "templates": list(templates), "classes": list(source.classes)},
+        data={
+            "test": data_identity(source, features.labelled),
+            **({"set": name} if name else {}),
+            **({SEEN: True} if was_trained_on(run, source) else {}),
+        },
+        subject=subject.name,
+        encoder=weights_identity(run.encoder, run.needed_head(), tower),
+        seed=how.seed,
+    )
+    if rank(how.group) == 0:
+        run.directory.save_score(score)
+    yield score

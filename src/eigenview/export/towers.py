@@ -1,0 +1,111 @@
+"""Both towers of a run that learnt from captions: images and words → vectors of length 1 that can be compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from eigenview.batches import evaluating
+from eigenview.errors import DataError
+from eigenview.export.onnx_file import TOLERANCE, quiet, require_onnx
+from eigenview.extras import extra_module
+from eigenview.files import atomic_path, inside, write_text
+from eigenview.nn import TextTower, read_weights
+from eigenview.runs import OpenedRun
+from eigenview.runs.card import KEY, card_of
+from eigenview.tensors import save_tensors, sealed
+
+TowerFormat = Literal["safetensors", "onnx"]
+IMAGE, TEXT, TOKENIZER = "image", "text", "tokenizer.json"
+CHECKED = ((1, 3), (2, 5), (5, 2))  # (rows, tokens of each): none alone shows that both are free
+
+
+@dataclass(frozen=True)
+class ExportedTowers:
+    """The files, and how far what loads back differs, as a share of the largest number."""
+
+    image: Path
+    text: Path
+    tokenizer: Path
+    difference: float
+
+
+class ImageTower(nn.Module):
+    """Images (n, c, size, size) → vectors (n, d) of length 1."""
+
+    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
+        super().__init__()
+        self.encoder, self.head = encoder, head
+
+    def forward(self, images: Tensor) -> Tensor:
+        return normalize(self.head(self.encoder(images)), dim=1)
+
+
+def export_towers(run: OpenedRun, to: TowerFormat, folder: str | Path | None = None) -> ExportedTowers:
+    """Write ``image``, ``text`` and ``tokenizer.json`` into ``folder``, ``RUN/export/towers`` unless given.
+
+    ``onnx``: ``images`` (batch, c, size, size) or ``tokens`` (batch, length) → ``embeddings`` (batch, d), any batch and
+    length. A token is 1 + the number that the tokenizer gives it, and 0 fills rows up. ``safetensors``: the tensors of
+    each tower as ``encoder.…`` and ``head.…``. Both say in their metadata how images must look.
+    """
+    text, image = run.needed_text(), ImageTower(run.encoder, run.needed_head())
+    place = inside(run.folder, "export") / "towers" if folder is None else Path(folder)
+    card = card_of(run.encoder, run.view, run.name, run.settings, format=to).to_json()
+    size, suffix = run.view.size, f".{to}"
+    images = [torch.rand(rows, run.channels, size, size, device=run.device) for rows, _ in CHECKED]
+    tokens = [torch.randint(1, text.tokenizer.vocabulary, shape, device=run.device) for shape in CHECKED]
+    worst = 0.0
+    for name, tower, examples in ((IMAGE, image, images), (TEXT, text, tokens)):
+        with atomic_path(place / f"{name}{suffix}") as file, evaluating(tower):
+            worst = max(worst, _written(tower, examples, card, file, to))
+    tokenizer = write_text(place / TOKENIZER, text.tokenizer.text)
+    return ExportedTowers(place / f"{IMAGE}{suffix}", place / f"{TEXT}{suffix}", tokenizer, worst)
+
+
+def _written(tower: ImageTower | TextTower, examples: list[Tensor], card: str, file: Path, to: TowerFormat) -> float:
+    if to == "onnx":
+        return _written_onnx(tower, examples, card, file)
+    weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tower.state_dict().items()}
+    save_tensors(file, weights, metadata=sealed(weights, {KEY: card, "format": "pt"}))
+    stored = read_weights(file)
+    if stored.keys() != weights.keys() or any(not torch.equal(stored[name], weights[name]) for name in weights):
+        raise DataError(f"{file.name} does not hold the weights that were written to it; is the disk sound?")
+    return 0.0
+
+
+def _written_onnx(tower: ImageTower | TextTower, examples: list[Tensor], card: str, file: Path) -> float:
+    require_onnx()
+    onnx = extra_module("onnx", extra="onnx", purpose="exporting to ONNX")
+    name = "tokens" if isinstance(tower, TextTower) else "images"
+    free = {0: torch.export.Dim("batch", min=1)}
+    if isinstance(tower, TextTower):
+        free[1] = torch.export.Dim("length", min=1, max=tower.tokenizer.length or 2)
+    with quiet():
+        program = torch.onnx.export(
+            tower,
+            (examples[1],),
+            dynamo=True,
+            input_names=[name],
+            output_names=["embeddings"],
+            dynamic_shapes=(free,),
+            external_data=False,
+            verbose=False,
+        )
+    assert program is not None
+    model = program.model_proto
+    entry = model.metadata_props.add()
+    entry.key, entry.value = KEY, card
+    onnx.checker.check_model(model)
+    file.write_bytes(model.SerializeToString())
+    runtime = extra_module("onnxruntime", extra="onnx", purpose="exporting to ONNX")
+    session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+    theirs = [torch.from_numpy(session.run(None, {name: rows.cpu().numpy()})[0]) for rows in examples]
+    worst = max(float((tower(rows).cpu() - other).abs().max()) for rows, other in zip(examples, theirs, strict=True))
+    if not worst <= TOLERANCE:
+        raise DataError(f"onnxruntime computes something else: embeddings differ by {worst:.1e}; not kept")
+    return worst

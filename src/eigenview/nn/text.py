@@ -1,0 +1,109 @@
+"""Text encoders: rows of tokens → pooled features, the twin of the image encoders."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import normalize
+
+from eigenview.errors import SettingError, ShapeError
+from eigenview.names import Table, is_code, own_code
+from eigenview.nn.tokens import PADDING, Tokenizer
+from eigenview.nn.vit import EPSILON, HEAD_WIDTH, Block
+
+
+class TextEncoder(nn.Module, ABC):
+    """Tokens (n, l), filled up with ``PADDING`` → features (n, ``feature_width``)."""
+
+    feature_width: int
+
+    @abstractmethod
+    def forward(self, tokens: Tensor) -> Tensor: ...
+
+
+class TextTransformer(TextEncoder):
+    """Tokens and learnt positions, ``depth`` blocks in which all tokens see all, a layer norm, the mean over tokens.
+
+    Padding is seen by nobody and counts for nothing: a text has the same features in any batch.
+    """
+
+    def __init__(self, vocabulary: int, length: int, *, width: int = 256, depth: int = 4) -> None:
+        super().__init__()
+        if min(vocabulary, length, width, depth) < 1 or (width > HEAD_WIDTH and width % HEAD_WIDTH):
+            raise SettingError(
+                f"a text transformer has a width up to {HEAD_WIDTH} or a multiple of it, and at least one token, "
+                f"position and block; got width {width}, {vocabulary} tokens, {length} positions, {depth} blocks"
+            )
+        self.feature_width, self.length = width, length
+        self.token_embed = nn.Embedding(vocabulary, width, padding_idx=PADDING)
+        self.pos_embed = nn.Parameter(torch.zeros(1, length, width))
+        self.blocks = nn.ModuleList(Block(width, max(1, width // HEAD_WIDTH)) for _ in range(depth))
+        self.norm = nn.LayerNorm(width, eps=EPSILON)
+        self._start()
+
+    @torch.no_grad()
+    def _start(self) -> None:
+        """Small normal weights as CLIP's, zero biases."""
+        nn.init.normal_(self.token_embed.weight[PADDING + 1 :], std=0.02)
+        nn.init.normal_(self.pos_embed, std=0.01)
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                nn.init.trunc_normal_(layer.weight, std=0.02)
+                nn.init.zeros_(layer.bias)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        if tokens.ndim != 2 or tokens.shape[1] > self.length:
+            raise ShapeError(f"this text encoder takes tokens (n, up to {self.length}); got {tuple(tokens.shape)}")
+        is_word = tokens != PADDING
+        rows = self.token_embed(tokens) + self.pos_embed[:, : tokens.shape[1]]
+        for block in self.blocks:
+            rows = block(rows, is_word[:, None, None, :])
+        share = is_word.to(rows.dtype) / is_word.sum(dim=1, keepdim=True).clamp_min(1)
+        pooled: Tensor = (self.norm(rows) * share[:, :, None]).sum(dim=1)
+        return pooled
+
+
+TEXT_ENCODERS: Table[Callable[..., TextEncoder]] = Table(
+    "text encoder", {"transformer": TextTransformer}, more=", or module:attribute of your own"
+)
+
+
+def build_text_encoder(name: str, tokenizer: Tokenizer, *, width: int, depth: int) -> TextEncoder:
+    """The text encoder called ``name``, with random weights, for the tokens of ``tokenizer``.
+
+    ``module:attribute`` of a user's own is called with ``vocabulary`` and ``length``, and has ``feature_width``.
+    """
+    if tokenizer.length is None:
+        raise SettingError("a text encoder needs to know how many tokens it reads: tokenizer.reading(length)")
+    sizes = {"vocabulary": tokenizer.vocabulary, "length": tokenizer.length}
+    if not is_code(name):
+        return TEXT_ENCODERS.find(name)(**sizes, width=width, depth=depth)
+    code = own_code(name, kind="text encoder")
+    built = code(**sizes) if callable(code) else code
+    if not isinstance(built, nn.Module) or not isinstance(getattr(built, "feature_width", None), int):
+        raise SettingError(f"{name} must build an nn.Module with feature_width; got {type(built).__name__}")
+    return built  # type: ignore[return-value]
+
+
+class TextTower(nn.Module):
+    """Texts → vectors (n, d) of length 1, beside those of images: tokenizer, encoder and head."""
+
+    def __init__(self, tokenizer: Tokenizer, encoder: TextEncoder, head: nn.Module) -> None:
+        super().__init__()
+        self.tokenizer, self.encoder, self.head = tokenizer, encoder, head
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        return normalize(self.head(self.encoder(tokens)), dim=1)
+
+    @torch.no_grad()
+    def embed(self, texts: Sequence[str], *, at_once: int = 512) -> Tensor:
+        """(n, d) float32 on the CPU, in the order of the texts."""
+        device = next(self.parameters(), torch.empty(0)).device
+        rows = [
+            self(self.tokenizer(texts[start : start + at_once]).to(device)).float().cpu()
+            for start in range(0, len(texts), at_once)
+        ]
+        return torch.cat(rows)

@@ -1,0 +1,96 @@
+"""What a run that learns from captions begins with: images that have some, and the tokens that they are read in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from eigenview.batches import AnySource
+from eigenview.data import Item, Source, subset
+from eigenview.data.source import Share
+from eigenview.distributed import from_first_process, refusing_together
+from eigenview.errors import DataError
+from eigenview.files import read_text
+from eigenview.methods import find_method
+from eigenview.names import printable
+from eigenview.nn import Tokenizer
+from eigenview.nn.settings import TextSettings
+from eigenview.runs import RunDirectory, TrainConfig
+from eigenview.training.processes import Processes
+
+MOST_CAPTIONS = 1_000_000  # that a tokenizer learns from
+
+
+def reads_captions(config: TrainConfig) -> TextSettings | None:
+    """How the run's method reads captions; None of a method that has no use for them."""
+    return find_method(config.method).text_settings(config.method_settings)
+
+
+def captioned(source: AnySource, told: Callable[[str], None] = lambda _: None) -> AnySource:
+    """The items that have a caption; a stream's are sorted out as they come."""
+    place = source.describe().place
+    if not isinstance(source, Source):
+        return source
+    has_one = np.array([bool(source.captions(index)) for index in range(len(source))])
+    if not has_one.any():
+        raise DataError(
+            f"{place} has no captions to learn from: a table wants a column captions (or text), a list one called "
+            "caption; or choose a method that needs none (--method simclr)"
+        )
+    if has_one.all():
+        return source
+    told(f"{int((~has_one).sum()):,} of {len(source):,} images have no caption, and are left out")
+    return subset(source, np.flatnonzero(has_one))
+
+
+def begin_tokens(
+    chosen: TextSettings, images: AnySource, directory: RunDirectory, processes: Processes, *, resume: bool
+) -> Tokenizer:
+    """The run's tokenizer, the same on every process: as it was, a file's, or learnt by the first; then kept.
+
+    A collective call.
+    """
+    text = ""
+    with refusing_together(processes.group, processes.device):
+        if processes.is_first and resume:
+            text = directory.tokenizer.text
+        elif processes.is_first:
+            text = _first(chosen, images).text
+            directory.save_tokenizer(text)
+    size = from_first_process(torch.tensor(len(text.encode()), device=processes.device), processes.group)
+    data = torch.zeros(int(size), dtype=torch.uint8, device=processes.device)
+    if processes.is_first:
+        data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).to(processes.device)
+    return Tokenizer(bytes(from_first_process(data, processes.group).cpu().numpy()).decode())
+
+
+def _first(chosen: TextSettings, images: AnySource) -> Tokenizer:
+    if chosen.tokenizer is None:
+        tokenizer = Tokenizer.trained(captions_of(images), vocabulary=chosen.vocabulary)
+    else:
+        tokenizer = Tokenizer(read_text(Path(chosen.tokenizer)), place=printable(chosen.tokenizer))
+    return tokenizer.reading(chosen.length or tokenizer.fitting_length(captions_of(images)))
+
+
+def captions_of(images: AnySource) -> Iterator[str]:
+    """Captions of a source, in its order, up to ``MOST_CAPTIONS``."""
+    count = 0
+    for captions in _of_each(images):
+        yield from captions
+        count += len(captions)
+        if count >= MOST_CAPTIONS:
+            return
+    if count == 0:
+        raise DataError(f"{images.describe().place} has no captions to learn from")
+
+
+def _of_each(images: AnySource) -> Iterator[tuple[str, ...]]:
+    if isinstance(images, Source):
+        yield from (images.captions(index) for index in range(len(images)))
+        return
+    for item in images.items(Share(seed=0, epoch=0), shuffle=False):
+        if isinstance(item, Item):
+            yield item.captions

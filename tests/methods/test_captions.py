@@ -1,0 +1,128 @@
+"""Captions in a batch: one drawn by chance, repeats never negatives, the two towers' ids."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import torch
+
+from eigenview.errors import DataError, SettingError
+from eigenview.losses import clip_loss
+from eigenview.methods import MethodContext, ViewedBatch, find_method
+from eigenview.methods.captions import CLIPSettings, drawn_captions, joined_ids
+from eigenview.nn import Tokenizer, wrap
+
+THREE = ("the first of them", "the second of them", "the third of them")
+
+
+def batch_of(captions, *, epoch=0, index=None):
+    count = len(captions)
+    images = torch.randn(count, 3, 2, 2, generator=torch.Generator().manual_seed(0)).double()
+    places = torch.arange(count) if index is None else torch.tensor(index)
+    return ViewedBatch((images,), count, places, None, epoch, 0, tuple(captions))
+
+
+def small_encoder():
+    return wrap(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 6)), feature_width=6, image_size=2)
+
+
+def method_of(captions, **options):
+    tokens = Tokenizer.trained([text for several in captions for text in several], vocabulary=300).reading(8)
+    torch.manual_seed(0)
+    encoder = small_encoder()
+    settings = CLIPSettings(head="identity", text={"width": 8, "depth": 1}, **options)
+    context = MethodContext(10, None, (1,), steps_per_epoch=1, tokenizer=tokens)
+    return find_method("clip")(encoder, settings, context).double()
+
+
+def test_captions_are_drawn_uniformly_and_by_their_item_alone():
+    drawn = drawn_captions(batch_of([THREE] * 3000), (1.0,), seed=0)
+    counts = Counter(drawn)
+    assert all(abs(counts[caption] - 1000) < 100 for caption in THREE)  # four deviations
+    part = drawn_captions(batch_of([THREE] * 5, index=[7, 3, 2999, 0, 11]), (1.0,), seed=0)
+    assert part == [drawn[place] for place in (7, 3, 2999, 0, 11)]
+    assert drawn_captions(batch_of([THREE] * 3000, epoch=1), (1.0,), seed=0) != drawn
+
+
+def test_weights_by_place_the_last_for_all_that_follow():
+    drawn = drawn_captions(batch_of([THREE] * 3000), (2.0, 1.0), seed=0)
+    counts = Counter(drawn)
+    assert abs(counts[THREE[0]] - 1500) < 120
+    assert abs(counts[THREE[2]] - 750) < 100
+    assert set(drawn_captions(batch_of([THREE] * 100), (1.0, 0.0), seed=0)) == {THREE[0]}
+
+
+def test_one_word_gives_way_to_the_first_caption():
+    assert set(drawn_captions(batch_of([("a whole sentence", "word")] * 50), (1.0,), seed=0)) == {"a whole sentence"}
+
+
+def test_ids_join_what_an_image_or_a_caption_joins():
+    index = torch.tensor([5, 6, 5, 7, 8, 9])
+    ids, is_first, repeats = joined_ids(index, ["a", "b", "c", "C", "d", None], None)
+    assert ids.tolist() == [0, 1, 0, 0, 4, 5]  # 5 comes twice, and its second caption is that of 7
+    assert is_first.tolist() == [True, True, False, False, True, True]
+    assert repeats == 2
+
+
+def test_repeats_are_positives():
+    captions = [("two dogs",), ("a cat here",), ("two dogs",), ("the sea now",)]
+    method, batch = method_of(captions), batch_of(captions)
+    output = method(batch)
+    image = method.encoder(batch.groups[0])
+    text = method.text_head(method.text(method.tokenizer([several[0] for several in captions])))
+    ids = torch.tensor([0, 1, 0, 3])
+    torch.testing.assert_close(output.loss, clip_loss(image, text, image_ids=ids, text_ids=ids))
+    assert output.logs["repeats"] == 1
+    assert "belong together" in output.note
+
+
+def test_repeats_left_out_leave_the_loss_of_the_others():
+    captions = [("two dogs",), ("a cat here",), ("two dogs",), ("the sea now",)]
+    method, batch = method_of(captions, repeats="left-out"), batch_of(captions)
+    output = method(batch)
+    kept = [0, 1, 3]
+    image = method.encoder(batch.groups[0][kept])
+    text = method.text_head(method.text(method.tokenizer([captions[row][0] for row in kept])))
+    torch.testing.assert_close(output.loss, clip_loss(image, text))
+    assert "count once" in output.note
+
+
+def test_an_image_without_caption_is_only_a_candidate():
+    captions = [("two dogs",), (), ("a cat here",)]
+    method, batch = method_of(captions), batch_of(captions)
+    image = method.encoder(batch.groups[0])
+    text = method.text_head(method.text(method.tokenizer(["two dogs", "a cat here"])))
+    expected = clip_loss(image, text, image_ids=torch.arange(3), text_ids=torch.tensor([0, 2]))
+    torch.testing.assert_close(method(batch).loss, expected)
+
+
+def test_the_scale_stays_between_1_and_100_and_is_not_decayed():
+    method = method_of([THREE])
+    for start, end in ((-3.0, 0.0), (9.0, 4.6052)):
+        with torch.no_grad():
+            method.objective.log_scale.fill_(start)
+        method.after_update()
+        assert method.objective.log_scale.item() == pytest.approx(end, abs=1e-4)
+    assert method.undecayed_parts() == ("objective.log_scale",)
+
+
+def test_a_kernel_takes_the_place_of_the_cosine_and_its_scale():
+    captions = [("two dogs",), ("a cat here",), ("the sea now",)]
+    method, batch = method_of(captions, kernel="Laplacian(0.3)"), batch_of(captions)
+    image = method.encoder(batch.groups[0])
+    text = method.text_head(method.text(method.tokenizer([several[0] for several in captions])))
+    distance = torch.cdist(torch.nn.functional.normalize(image), torch.nn.functional.normalize(text))
+    scores, right = -distance / 0.3, torch.arange(3)
+    entropy = torch.nn.functional.cross_entropy
+    torch.testing.assert_close(method(batch).loss, (entropy(scores, right) + entropy(scores.T, right)) / 2)
+    assert method.undecayed_parts() == ()
+
+
+def test_no_captions_are_refused():
+    with pytest.raises(DataError, match="met a batch without any"):
+        drawn_captions(batch_of([(), ()]), (1.0,), seed=0)
+    with pytest.raises(SettingError, match="CLIP learns from captions; this source has none"):
+        find_method("clip")(small_encoder(), CLIPSettings(), MethodContext(10, None, (1,), 1))
+    with pytest.raises(ValueError, match="caption_weights are numbers from 0 on, the first above 0"):
+        CLIPSettings(caption_weights=(0.0, 1.0))

@@ -1,0 +1,173 @@
+"""Runs that learn from captions: tables good and bad, tokens kept, a locked encoder, words that find pictures."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+
+from eigenview.errors import DataError, SettingError
+from eigenview.runs import RunDirectory, open_run
+from eigenview.search import embed, text_neighbours
+from eigenview.training import Listener
+from eigenview.training.start import prepare
+from tests.training.runs import assert_equal_runs, run_quietly, settings, weights
+
+COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220), "yellow": (230, 220, 40)}
+EPOCHS = {"steps": None, "epochs": 3}
+
+
+class Heard(Listener):
+    def __init__(self):
+        self.messages = []
+
+    def told(self, message):
+        self.messages.append(message)
+
+
+def picture(colour, seed):
+    noise = np.random.default_rng(seed).integers(-25, 25, (24, 24, 3))
+    file = io.BytesIO()
+    Image.fromarray(np.clip(np.array(COLOURS[colour]) + noise, 0, 255).astype(np.uint8)).save(file, "PNG")
+    return file.getvalue()
+
+
+def table(place, *, captions=None, count=48, images=None):
+    colours = [list(COLOURS)[number % 4] for number in range(count)]
+    drawn = [{"bytes": picture(colour, seed), "path": None} for seed, colour in enumerate(colours)]
+    columns = {"image": images or drawn}
+    columns["captions"] = captions or [[f"a {colour} thing", f"it is {colour} all over"] for colour in colours]
+    pq.write_table(pa.table({name: values for name, values in columns.items() if values != "none"}), place)
+    return str(place)
+
+
+def given(source, out, **changes):
+    return settings("clip", out, source=source, batch_size=16, **changes)
+
+
+def test_odd_captions_and_repeated_rows_are_learnt_from(tmp_path):
+    plain = [["a red thing"], [], [""], None, ["🐶🐶 🐶"], ["שלום עולם"], ["word " * 10_000], ["a red thing"]]
+    heard = Heard()
+    source = table(tmp_path / "odd.parquet", captions=plain * 6)
+    run = run_quietly(given(source, tmp_path / "run"), listeners=[heard])
+    assert len(run.metrics.series("loss")) == 3
+    assert "18 of 48 images have no caption, and are left out" in heard.messages
+    assert len([message for message in heard.messages if "more than once" in message]) == 1
+
+
+def test_missing_images_are_left_out(tmp_path):
+    images = [{"bytes": picture("red", seed), "path": None} for seed in range(47)] + [{"bytes": None, "path": "no.png"}]
+    source = table(tmp_path / "gap.parquet", images=images)
+    for locked in (False, True):
+        encoder = {"name": "small", "width": 0.25, "locked": locked}
+        run = run_quietly(given(source, tmp_path / f"run{locked}", encoder=encoder, **EPOCHS))
+        assert len(run.metrics.series("loss")) == 3 * (47 // 16)
+
+
+def test_no_captions_are_refused_in_one_line(tmp_path):
+    bare = table(tmp_path / "bare.parquet", captions="none")
+    with pytest.raises(DataError, match=r"has no captions to learn from: a table wants a column captions") as caught:
+        run_quietly(given(bare, tmp_path / "run"))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_file_that_is_no_tokenizer_is_refused(tmp_path):
+    source, wrong = table(tmp_path / "good.parquet"), tmp_path / "wrong.json"
+    for content in ("{}", "not json", "\udcff"):
+        wrong.write_bytes(content.encode("utf-8", "surrogateescape"))
+        chosen = {"text": {"tokenizer": str(wrong), "width": 16, "depth": 1}}
+        with pytest.raises(DataError, match=r"wrong\.json is no "):
+            run_quietly(given(source, tmp_path / "run", method_settings=chosen))
+
+
+def test_a_given_tokenizer_is_taken_and_kept(tmp_path):
+    source = table(tmp_path / "good.parquet")
+    first = run_quietly(given(source, tmp_path / "first"))
+    file = tmp_path / "mine.json"
+    file.write_text(first.tokenizer.text)
+    chosen = {"head_output": 16, "text": {"tokenizer": str(file), "width": 16, "depth": 1}}
+    second = run_quietly(given(source, tmp_path / "second", method_settings=chosen))
+    assert second.tokenizer.text == first.tokenizer.text
+
+
+def test_a_tokenizer_is_never_learnt_again(tmp_path):
+    source = table(tmp_path / "good.parquet")
+    whole = {**given(source, tmp_path / "whole"), **EPOCHS}
+    run_quietly(whole)
+    broken = {**whole, "out": str(tmp_path / "broken"), "epochs": 2}
+    before = run_quietly(broken).tokenizer.text
+    table(tmp_path / "good.parquet", captions=[["other words entirely", "and more of them"]] * 48)
+    run_quietly({**broken, "epochs": 3}, resume=True)
+    assert RunDirectory(tmp_path / "broken").tokenizer.text == before
+    (tmp_path / "broken" / "tokenizer.json").unlink()
+    with pytest.raises(DataError, match=r"cannot read .*tokenizer\.json"):
+        run_quietly({**broken, "epochs": 4}, resume=True)
+
+
+class StoppedAt(Listener):
+    """Ends the run after a step, in the middle of an epoch, without a checkpoint."""
+
+    def __init__(self, step):
+        self.step = step
+
+    def stepped(self, step, seconds):
+        if step == self.step:
+            raise KeyboardInterrupt
+
+
+def test_a_locked_encoder_stays_and_resumes_bit_for_bit(tmp_path):
+    encoder = {"name": "small", "width": 0.25, "locked": True}
+    whole = given(table(tmp_path / "good.parquet"), tmp_path / "whole", encoder=encoder, **EPOCHS)
+    run_quietly(whole)
+    broken = {**whole, "out": str(tmp_path / "broken")}
+    with pytest.raises(KeyboardInterrupt):
+        run_quietly(broken, listeners=[StoppedAt(5)])
+    start = weights(tmp_path / "broken")
+    run_quietly(broken, resume=True)
+    assert_equal_runs(tmp_path / "whole", tmp_path / "broken", steps=9)
+    changed = {name.partition(".")[0] for name, tensor in weights(tmp_path / "whole").items()
+               if not torch.equal(tensor, start[name])}  # fmt: skip
+    assert changed == {"head", "text", "text_head", "objective"}
+
+
+def test_a_locked_encoder_is_for_one_view_and_an_index(tmp_path):
+    locked = {"name": "small", "width": 0.25, "locked": True}
+    with pytest.raises(SettingError, match="simclr compares views; a locked encoder sees one"):
+        run_quietly(settings("simclr", tmp_path / "run", encoder=locked))
+
+
+def test_captions_choose_clip(tmp_path):
+    source = table(tmp_path / "good.parquet")
+    prepared = prepare({"source": source, "steps": 3, "encoder": {"name": "small"}, "out": str(tmp_path / "run")})
+    assert (prepared.config.method, prepared.config.views.preset) == ("clip", "laclip")
+    assert "the images come with captions" in {choice.reason for choice in prepared.choices}
+    bare = table(tmp_path / "bare.parquet", captions="none")
+    assert prepare({"source": bare, "steps": 3, "out": str(tmp_path / "other")}).config.method == "simclr"
+
+
+def test_words_find_pictures(tmp_path):
+    source = table(tmp_path / "good.parquet")
+    optimizer = {"name": "adamw", "learning_rate": 3e-3}
+    run_quietly(given(source, tmp_path / "run", steps=60, optimizer=optimizer))
+    run = open_run(tmp_path / "run")
+    stored = embed(run, source, layer="projection", workers=0).path
+    answers = text_neighbours(stored, [f"a {colour} thing" for colour in COLOURS], run=run, k=12)
+    for answer, colour in zip(answers, COLOURS, strict=True):
+        rows = [list(COLOURS)[near.index % 4] for near in answer.neighbours]
+        assert rows.count(colour) >= 10
+        assert answer.is_text
+    with pytest.raises(SettingError, match="no words were given"):
+        text_neighbours(stored, " ", run=run)
+
+
+def test_a_run_without_words_says_so(tmp_path):
+    run_quietly(settings("simclr", tmp_path / "run"))
+    with pytest.raises(DataError, match="learnt from images alone and knows no words"):
+        open_run(tmp_path / "run").needed_text()
+    assert json.loads((tmp_path / "run" / "method.json").read_text())["text"] is None
