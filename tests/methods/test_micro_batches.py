@@ -8,7 +8,7 @@ from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_
 from torch.nn.parallel import DistributedDataParallel
 
 from eigenview.methods import METHODS, MethodContext, ViewedBatch, find_method
-from eigenview.nn import Encoder, build_encoder, synchronise
+from eigenview.nn import Encoder, Tokenizer, build_encoder, synchronise
 from tests.processes import run_processes
 
 ITEMS, CLASSES, SIZE = 8, 3, 3
@@ -19,7 +19,10 @@ OPTIONS = {
     "sela-v2": {"prototypes": (4, 5), "head_hidden": 16},
     "moco": {"queue": 16, "symmetric": True},
     "simsiam": {"head_hidden": 16, "head_output": 16, "predictor_hidden": 8},
+    "clip": {"text": {"width": 8, "depth": 1}},
+    "siglip": {"text": {"width": 8, "depth": 1}},
 }
+CAPTIONS = tuple((f"number {number} of them", f"the one called {number}") for number in range(ITEMS))
 
 
 def batch_for(name: str, rows: slice) -> ViewedBatch:
@@ -31,7 +34,7 @@ def batch_for(name: str, rows: slice) -> ViewedBatch:
         for count, side in crops
     )
     index = torch.arange(ITEMS)
-    return ViewedBatch(groups, len(index[rows]), index[rows], (index % CLASSES)[rows], 0, 0)
+    return ViewedBatch(groups, len(index[rows]), index[rows], (index % CLASSES)[rows], 0, 0, CAPTIONS[rows])
 
 
 def step(name: str, encoder: str, size: int | None, *, rank: int = 0, group=None) -> tuple[dict, dict, int]:
@@ -41,7 +44,8 @@ def step(name: str, encoder: str, size: int | None, *, rank: int = 0, group=None
     network = build_encoder(image_size=16, **ENCODERS[encoder])
     kind = find_method(name)
     views = (2,) if name == "moco" else (2, 3)
-    context = MethodContext(ITEMS, CLASSES, views, steps_per_epoch=1, group=group, micro_batch=size)
+    tokens = Tokenizer.trained([text for texts in CAPTIONS for text in texts], vocabulary=300).reading(8)
+    context = MethodContext(ITEMS, CLASSES, views, steps_per_epoch=1, tokenizer=tokens, group=group, micro_batch=size)
     method = kind(network, kind.settings_type(**OPTIONS.get(name, {})), context).double().train()
     batch, averaged = batch_for(name, rows), []
     method.start_epoch(0, lambda: iter([batch]))
