@@ -105,6 +105,9 @@ def compute(name: str, a, b, c, scores, codes, where: slice, group, temperature)
         "clip with ids": lambda: losses.clip_loss(
             a, b, temperature=temperature, image_ids=IMAGE_IDS[where], text_ids=TEXT_IDS[where], **options
         ),
+        "clip with soft targets": lambda: losses.clip_loss(
+            a, b, temperature=temperature, image_vectors=GRAPH[where], text_vectors=GRAPH[where], **options
+        ),
         "siglip": lambda: losses.siglip_loss(a, b, temperature=temperature, bias=-temperature, **options),
         "given graph": lambda: Coupling(InnerProductKernel(temperature))(a, target=from_graph(GRAPH[where]), **options),
         "sparse graph": lambda: Coupling(CosineKernel(temperature), reduction="sum")(
@@ -141,6 +144,7 @@ NAMES = [
     "soft clusters",
     "clip",
     "clip with ids",
+    "clip with soft targets",
     "siglip",
     "given graph",
     "sparse graph",
