@@ -7,6 +7,7 @@ import torch
 
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.nn import TextTransformer, Tokenizer
+from eigenview.nn.text import by_length
 
 CAPTIONS = [f"a {colour} {thing} on the {place}" for colour in "red green blue".split() for thing in "dog cat".split()
             for place in "beach grass street".split()]  # fmt: skip
@@ -59,6 +60,16 @@ def test_features_of_a_text_are_the_same_in_any_batch(tokens):
     alone = encoder(tokens(["a red dog"]))
     among = encoder(tokens(["a red dog", "a green cat on the street"]))
     torch.testing.assert_close(among[:1], alone)
+
+
+def test_texts_of_like_length_together_are_the_same_as_all_at_once(tokens):
+    torch.manual_seed(0)
+    encoder = TextTransformer(tokens.vocabulary, 12, width=16, depth=2).double()
+    rows = tokens([*CAPTIONS, "dog", "a", "the red cat"])
+    ours, theirs = by_length(encoder, rows, rows=4), encoder(rows)
+    torch.testing.assert_close(ours, theirs)
+    weight = encoder.token_embed.weight
+    torch.testing.assert_close(*(torch.autograd.grad(value.square().sum(), weight)[0] for value in (ours, theirs)))
 
 
 def test_the_order_of_words_matters(tokens):

@@ -33,6 +33,7 @@ from eigenview.methods.method import (
 )
 from eigenview.nn import Encoder, build_head
 from eigenview.nn.settings import TextSettings
+from eigenview.nn.text import by_length
 from eigenview.views.draw import uniforms, view_keys
 
 CAPTION = 1 << 40  # in the place of a view's number, which none has: captions are drawn apart from views
@@ -87,7 +88,7 @@ class CaptionMethod(Method):
         captions = drawn_captions(batch, self.settings.caption_weights, self.context.seed)
         has_one = torch.tensor([caption is not None for caption in captions], device=images[0].device)
         tokens = self.tokenizer([caption for caption in captions if caption is not None]).to(images[0].device)
-        texts = self.text_head(self.text(tokens))
+        texts = self.text_head(by_length(self.text, tokens))
         more = self.soft_targets(tokens)
         ids, is_first, repeats = joined_ids(batch.indices, captions, self.context.group)
         kept = is_first if self.settings.repeats == "left-out" else torch.ones_like(is_first)
