@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Any
@@ -62,9 +63,7 @@ def choose(source: AnySource, given: Mapping[str, Any], *, device: str | None = 
             f"learning from images needs at least {FEWEST_IMAGES} of them, and hundreds to be of use; "
             f"{source.describe().place} has {count}"
         )
-    settings: dict[str, Any] = {
-        name: dict(value) if isinstance(value, Mapping) else value for name, value in given.items()
-    }
+    settings: dict[str, Any] = deepcopy(dict(given))
     method = chosen_method(source)
     made = [method] if method is not None and _put(settings, method) else []
     made += [choice for choice in _wishes(settings, count, typical_shape(source), kind) if _put(settings, choice)]
@@ -99,6 +98,10 @@ def _wishes(settings: Mapping[str, Any], count: int | None, shape: Shape, device
         wishes += ADAPTING
     rate = Choice("optimizer.learning_rate", 2e-3, "AdamW with warm-up and a cosine suits every method here")
     wishes.append(replace(rate, value=1e-3) if reads_captions else rate)
+    if reads_captions:
+        wishes.append(Choice("optimizer.weight_decay", 0.2, "CLIP's: captions are soon learnt by heart"))
+    if reads_captions and device == "cpu":
+        wishes.append(Choice("method_settings.text.depth", 1, "one block reads short captions, and is quick"))
     wishes.append(Choice("optimizer.warmup_epochs", 1.0 if (count or 10**6) < 5000 else 0.2, "a gentle start"))
     return wishes
 
