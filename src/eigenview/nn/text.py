@@ -77,7 +77,7 @@ def by_length(encoder: nn.Module, tokens: Tensor, *, rows: int = 64) -> Tensor:
     lengths, order = (tokens != PADDING).sum(dim=1).sort(stable=True)
     pieces = [
         encoder(tokens[places][:, : int(longest[-1])])
-        for places, longest in zip(order.split(rows), lengths.split(rows), strict=True)
+        for places, longest in zip(torch.split(order, rows), torch.split(lengths, rows), strict=True)
     ]
     return torch.cat(pieces)[order.argsort()]
 
