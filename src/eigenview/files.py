@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, is_dataclass
+from itertools import count
 from pathlib import Path
 from typing import TypeAlias, TypeVar
 
@@ -244,6 +245,12 @@ def inside(folder: Path, name: str) -> Path:
     if not is_inside:
         raise DataError(f"{printable(path)} is a link that leads out of {printable(folder)}; it is not followed")
     return path
+
+
+def free_path(name: str, suffix: str) -> Path:
+    """``NAME.csv`` in the working directory, numbered where that is taken."""
+    places = (Path(f"{name}{'' if number == 1 else f'-{number}'}{suffix}") for number in count(1))
+    return next(place for place in places if not os.path.lexists(place))
 
 
 def file_digest(path: Path, kind: str = "sha256") -> str:

@@ -241,3 +241,22 @@ def test_looking_and_judging_vectors_keep_the_same_in_the_same_place(both: Both)
     answer = json.loads(both.told("evaluate", "own.npy", "photos/?labelled=yes", "--protocol", "knn", "--json"))
     assert [score.value for score in scores] == [score["value"] for score in answer]
     assert page == Path("runs/own/report.html")
+
+
+def test_choosing_spreading_and_predicting_are_the_same(both: Both):
+    both.told("embed", OUT, "photos/?labelled=yes", "-o", "labelled.npy")
+    mine = both.run.embed(f"{both.python}/photos/?labelled=yes", both.python / "labelled.npy")
+    told = json.loads(both.told("choose", "labelled.npy", "-n", "6", "--json"))
+    chosen = mine.choose(6)
+    assert list(chosen.rows) == told["rows"]
+    said = {name: Path(name).parent.name for name in (*chosen.names, mine.names[0], mine.names[-1])}
+    lines = [f"{Path(name).relative_to(both.python)},{label}" for name, label in said.items()]
+    (both.command / "answers.csv").write_text("\n".join(["name,label", *lines]))
+    answer = json.loads(both.told("spread", "labelled.npy", "--labels", "answers.csv", "-o", "all.csv", "--json"))
+    spread = mine.spread(said)
+    assert spread.labels == [entry["label"] for entry in answer["labels"]]
+    assert np.allclose(spread.probability, [entry["probability"] for entry in answer["labels"]], atol=2e-6)
+    later = json.loads(both.told("predict", "all.head.safetensors", "labelled.npy", "--json"))
+    assert mine.predict(spread.labeller).labels == [entry["label"] for entry in later["labels"]]
+    by_number = mine.spread([said.get(name) for name in mine.names])
+    assert np.array_equal(by_number.probabilities, spread.probabilities)

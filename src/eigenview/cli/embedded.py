@@ -65,3 +65,15 @@ def open_or_embed(
         output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
         embed_shown(run, spec, None, output, network=source is not None)  # no address of a run's settings is fetched
     return open_embeddings(place), run
+
+
+def embed_beside(run: OpenedRun, source: str, output: Output) -> Embeddings:
+    """The embeddings of any images, kept in the run's folder: of others than its own, under a name of their own."""
+    from eigenview.runs import folder_for
+    from eigenview.search import open_embeddings
+    from eigenview.search.about import anchored
+
+    is_own = anchored(source) == anchored(run.directory.source)
+    out = None if is_own else run.folder / f"embeddings-{folder_for('', source).name}.parquet"
+    output.say(f"embedding {source} (once; what is there already is kept)", style="dim")
+    return open_embeddings(embed_shown(run, source, out, output).path)

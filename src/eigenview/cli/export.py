@@ -7,6 +7,7 @@ Examples:
   eigenview export runs/photos --to onnx -o photos.onnx
   eigenview export efficientnet-lite0 --to onnx -o lite0.onnx
   eigenview export runs/photos --to torchvision -o resnet18.pth
+  eigenview export runs/photos --to onnx --head labels.head.safetensors -o classifier.onnx
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Options(OpenOptions):
     run: Annotated[Path, positional("RUN|ENCODER")]  # a run directory, or an encoder by name
     to: Literal["safetensors", "onnx", "torchvision", "timm"]  # the format; onnx needs the extra of that name
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # RUN/export/FORMAT with its suffix unless given
+    head: Annotated[Path | None, Word("FILE")] = None  # what spread wrote beside the labels: the ONNX file then gives
+    # the probabilities of its classes instead of features
     as_json: AsJson = False  # print what was written as JSON
 
 
@@ -33,12 +36,12 @@ def run(options: Options, output: Output) -> None:
     towers = None
     if is_run(options.run) or not is_encoder(str(options.run)):
         opened = open_run(options.run, checkpoint=options.checkpoint)
-        written = export(opened, options.to, options.out)
+        written = export(opened, options.to, options.out, head=options.head)
         if opened.text is not None and (options.to == "onnx" or options.to == "safetensors"):
             beside = None if options.out is None else options.out.with_name(f"{options.out.stem}-towers")
             towers = export_towers(opened, options.to, beside)
     else:
-        written = export(open_named(str(options.run)), options.to, options.out)
+        written = export(open_named(str(options.run)), options.to, options.out, head=options.head)
     output.result({"path": str(written.path), "format": options.to, "difference": written.difference})
     if not options.as_json:
         size = f"{written.path.stat().st_size / 1e6:.1f} MB"

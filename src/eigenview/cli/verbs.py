@@ -44,6 +44,11 @@ GROUPS: dict[str, dict[str, Verb]] = {
         "duplicates": Verb("duplicates", "copies of one picture", GOES_ON),
         "export": Verb("export", "the encoder as safetensors, ONNX, for torchvision or timm"),
     },
+    "Label": {
+        "choose": Verb("choose", "which pictures to label: a few that stand for all", GOES_ON),
+        "spread": Verb("spread", "the labels of all pictures from a few, with probabilities", GOES_ON),
+        "predict": Verb("predict", "the labels of later pictures, by what spread kept", GOES_ON),
+    },
     "Check": {
         "data check": Verb("data_check", "open every image of a source and say what is there"),
         "views show": Verb("views_show", "a picture of the views that training would see"),

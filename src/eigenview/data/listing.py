@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import TextIOWrapper
+from itertools import chain
 from typing import TextIO
 
 from eigenview.data.columns import COMMON_NAMES, as_captions, find_column, need_column, numbered_labels
@@ -43,7 +44,7 @@ class ListSource(FilesSource):
         root: Place | None = None,
         channels: int = 3,
     ) -> None:
-        entries = _merged(_rows(place), printable(place), image=image, label=label, captions=captions)
+        entries = _merged(listed_rows(place), printable(place), image=image, label=label, captions=captions)
         if not entries:
             raise DataError(f"{printable(place)} names no images")
         classes: tuple[str, ...] | None = None
@@ -66,8 +67,8 @@ Row = Mapping[str, object]
 Roles = tuple[str, list[str], str | None]
 
 
-def _rows(place: Place) -> Iterator[tuple[int, Row]]:
-    """Line numbers and rows; every problem with the file as one line."""
+def listed_rows(place: Place) -> Iterator[tuple[int, Row]]:
+    """Line numbers and rows of a .csv, .tsv or .jsonl file; every problem with the file as one line."""
     with blamed_on(place), TextIOWrapper(open_place(place), encoding="utf-8-sig", newline="") as file:
         yield from _table_rows(file, place) if _suffix(place) in ("csv", "tsv") else _object_rows(file, place)
 
@@ -77,7 +78,10 @@ def _suffix(place: Place) -> str:
 
 
 def _table_rows(file: TextIO, place: Place) -> Iterator[tuple[int, Row]]:
-    reader = csv.DictReader(file, delimiter="\t" if _suffix(place) == "tsv" else ",", strict=True)
+    header = file.readline()
+    usual = ";" if header.count(";") > header.count(",") else ","  # spreadsheets of half of Europe write semicolons
+    delimiter = "\t" if _suffix(place) == "tsv" else usual
+    reader = csv.DictReader(chain([header] if header else [], file), delimiter=delimiter, strict=True)
     with blamed_on(place, "is not a readable CSV file"):
         for row in reader:
             if None in row:

@@ -11,9 +11,11 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
+from eigenview.export.labelling import with_head
 from eigenview.export.names import architecture_of, options_of
 from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
 from eigenview.files import atomic_path, inside, write_text
+from eigenview.labels import Labeller, read_labeller
 from eigenview.nn import Encoder, build_encoder, read_weights
 from eigenview.runs import NamedEncoder, OpenedRun, is_run, open_named, open_run
 from eigenview.runs.card import KEY, Card, card_of, read_card
@@ -60,6 +62,7 @@ def export(
     out: str | Path | None = None,
     *,
     view: CentreView | None = None,
+    head: str | Path | Labeller | None = None,
 ) -> Exported:
     """Write the encoder of ``run``, or one by name, for others to load; it takes its place once it loads back right.
 
@@ -70,11 +73,15 @@ def export(
 
     The normalisation of images is in the file: in the metadata ``eigenview``, and beside a .pth in ``OUT.json``.
     Without ``out``: ``RUN/export/FORMAT`` with its suffix. An encoder of one's own needs ``view``, and ``out``.
+    ``head`` is what :func:`eigenview.labels.spread_labels` made, or its file: ONNX then gives ``probabilities`` of its
+    classes, which the metadata names, instead of features.
     """
     if to not in SUFFIXES:
         raise SettingError(f"export goes to {', '.join(SUFFIXES)}; got {to!r}")
     if to == "onnx":
         require_onnx()
+    elif head is not None:
+        raise SettingError(f"a head goes with the encoder to onnx alone; got {to}")
     opened = _opened(run) if isinstance(run, (str, Path)) else run
     encoder, seen = (opened, view) if isinstance(opened, Encoder) else (opened.encoder, view or opened.view)
     if seen is None:
@@ -84,6 +91,9 @@ def export(
     card = card_of(encoder, seen, name, settings, format=to)
     if to in ("torchvision", "timm"):
         card = replace(card, architecture=architecture_of(encoder, to), options=options_of(encoder))
+    if head is not None:
+        labeller = head if isinstance(head, Labeller) else read_labeller(head)
+        encoder, card = with_head(encoder, labeller), replace(card, classes=labeller.classes)
     with atomic_path(place) as file:
         difference = _write_checked(encoder, card, file)
     if place.suffix in (".pth", ".pt"):

@@ -18,7 +18,7 @@ from eigenview.extras import extra_module
 from eigenview.nn import Encoder
 from eigenview.runs.card import KEY, Card
 
-INPUT, OUTPUT = "images", "features"
+INPUT, OUTPUT, LABELLED = "images", "features", "probabilities"
 TOLERANCE = 1e-4  # largest difference allowed, as a share of the largest feature: rounding in another order
 CHECKED_BATCHES = (1, 2, 5)  # none of them alone shows that the number is free
 
@@ -30,7 +30,10 @@ def require_onnx() -> None:
 
 
 def write_onnx(encoder: Encoder, card: Card, file: Path) -> None:
-    """The encoder in eval mode: ``images`` (batch, c, size, size) → ``features`` (batch, d), the card included."""
+    """The encoder in eval mode: ``images`` (batch, c, size, size) → ``features`` (batch, d), the card included.
+
+    With a head on it, ``probabilities`` (batch, K) of the card's classes.
+    """
     onnx = extra_module("onnx", extra="onnx", purpose="exporting to ONNX")
     size = card.input.size
     example = torch.zeros(2, card.input.channels, size, size, device=_device(encoder))
@@ -40,7 +43,7 @@ def write_onnx(encoder: Encoder, card: Card, file: Path) -> None:
             (example,),
             dynamo=True,
             input_names=[INPUT],
-            output_names=[OUTPUT],
+            output_names=[_output(card)],
             dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
             external_data=False,
             verbose=False,
@@ -61,7 +64,7 @@ def check_onnx(encoder: Encoder, card: Card, file: Path) -> float:
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
 
     def theirs(images: Tensor) -> Tensor:
-        return torch.from_numpy(session.run([OUTPUT], {INPUT: images.numpy()})[0])
+        return torch.from_numpy(session.run([_output(card)], {INPUT: images.numpy()})[0])
 
     worst = features_difference(encoder, theirs, card, CHECKED_BATCHES)
     if not worst <= TOLERANCE:
@@ -84,6 +87,10 @@ def features_difference(
             ours, theirs = encoder(images.to(_device(encoder))).cpu(), loaded(images)
         worst = max(worst, float((ours - theirs).abs().max() / ours.abs().max().clamp_min(1e-12)))
     return worst
+
+
+def _output(card: Card) -> str:
+    return LABELLED if card.classes else OUTPUT
 
 
 def _device(encoder: Encoder) -> torch.device:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -14,6 +14,16 @@ from eigenview.diagnostics import Diagnosis, diagnose
 from eigenview.diagnostics.duplicates import COSINE
 from eigenview.evaluation import Measuring, open_labelled
 from eigenview.evaluation.tasks import TEST_SHARE
+from eigenview.labels import (
+    Chosen,
+    Labeller,
+    Suggestions,
+    choose_images,
+    labels_from,
+    read_labeller,
+    spread_labels,
+)
+from eigenview.labels.label_files import AnyLabels
 from eigenview.report import write_report
 from eigenview.report.structure import first_projection
 from eigenview.runs import OpenedRun, RunDirectory, Score, folder_of_vectors
@@ -81,6 +91,30 @@ class Embeddings:
     def duplicates(self, *, cosine: float = COSINE, source: str | None = None) -> DuplicateSets:
         """Copies of one picture, confirmed on the pixels, as sets; ``source``: the pictures, if they are not found."""
         return duplicates(self.stored, cosine=cosine, source=None if source is None else open_pictures(source))
+
+    def choose(
+        self, count: int = 10, *, labels: AnyLabels | None = None, way: str = "coverage", seed: int = 0
+    ) -> Chosen:
+        """Which images to label next; ``labels`` are those so far. ``.write("answers.csv")`` makes a table of them."""
+        given = None if labels is None else labels_from(labels, self.stored)
+        return choose_images(self.stored, count, given=given, way=way, seed=seed)
+
+    def spread(
+        self,
+        labels: AnyLabels,
+        *,
+        sizes: Mapping[str, float] | None = None,
+        way: str = "graph-and-head",
+        certain: float = 0.0,
+    ) -> Suggestions:
+        """Labels of all images from a few, with probabilities: a file, {name or row: label}, or one a row."""
+        given = labels_from(labels, self.stored)
+        return spread_labels(self.stored, given, sizes=sizes, way=way, certain=certain)
+
+    def predict(self, head: str | Path | Labeller, *, certain: float = 0.0) -> Suggestions:
+        """Labels by the head that :meth:`spread` made of other images (``.labeller``), or its file."""
+        labeller = head if isinstance(head, Labeller) else read_labeller(head)
+        return labeller.predict(self.stored, certain=certain)
 
     def evaluate(
         self,

@@ -28,6 +28,7 @@ from eigenview.evaluation.run_look import Where
 from eigenview.evaluation.tasks import TEST_SHARE
 from eigenview.export import Exported, Format, export
 from eigenview.faces.embeddings import Embeddings, open_embeddings
+from eigenview.labels import Labeller
 from eigenview.names import named_code
 from eigenview.report import write_report
 from eigenview.runs import (
@@ -154,9 +155,11 @@ class Run:
         """One web page about the run, or one that sets others beside it."""
         return write_report([self.folder, *(run.folder for run in beside)], out)
 
-    def export(self, to: Format = "safetensors", out: str | Path | None = None) -> Exported:
-        """The encoder for others to load."""
-        return export(self.opened, to, out)
+    def export(
+        self, to: Format = "safetensors", out: str | Path | None = None, *, head: str | Path | Labeller | None = None
+    ) -> Exported:
+        """The encoder for others to load; to ONNX with a ``head`` that :meth:`Embeddings.spread` made."""
+        return export(self.opened, to, out, head=head)
 
     def embed(
         self, source: str | Path | Source | None = None, out: str | Path | None = None, *, layer: str = "pooled"

@@ -7,25 +7,47 @@ from eigenview.labels.calibration import calibration_error
 from eigenview.labels.choosing import CHOOSERS, choose
 from eigenview.labels.graph import ImageGraph, Projection, image_graph, projection
 from eigenview.labels.kept import KeptGraph, kept_graph
+from eigenview.labels.label_files import GivenLabels, labels_from, own_labels, read_labels, write_labels
 from eigenview.labels.live import Head, LiveLabels, graph_and_head
 from eigenview.labels.spreading import harmonic, label_spreading, poisson
+from eigenview.labels.suggesting import (
+    SPREADERS,
+    Chosen,
+    Labeller,
+    Suggestions,
+    choose_images,
+    read_labeller,
+    spread_labels,
+)
 
 __all__ = [
     "CHOOSERS",
+    "SPREADERS",
+    "Chosen",
+    "GivenLabels",
     "Head",
     "ImageGraph",
     "KeptGraph",
+    "Labeller",
     "LiveLabels",
     "Projection",
+    "Suggestions",
     "Suspicions",
     "audit_labels",
     "calibration_error",
     "choose",
+    "choose_images",
     "graph_and_head",
     "harmonic",
     "image_graph",
     "kept_graph",
     "label_spreading",
+    "labels_from",
+    "own_labels",
     "poisson",
     "projection",
+    "read_labeller",
+    "read_labels",
+    "spread_labels",
+    "write_labels",
 ]

@@ -60,6 +60,7 @@ class Card:
     build: Build | None
     architecture: str | None  # the name in torchvision or timm, for those formats
     options: dict[str, int] = field(default_factory=dict)  # what timm is told beside the name
+    classes: tuple[str, ...] = ()  # of a head that stands on the encoder: it gives their probabilities
 
     @property
     def view(self) -> CentreView:

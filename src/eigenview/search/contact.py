@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Sequence
-from itertools import count
 from pathlib import Path
 
 from eigenview.data import Source
 from eigenview.errors import SettingError
+from eigenview.files import free_path
 from eigenview.search.duplicate_sets import DuplicateSets
 from eigenview.search.neighbour_search import Answer
 from eigenview.search.pictures import Pictures, picture_of_file
@@ -61,8 +60,7 @@ def duplicates_sheet(
     ``out`` is replaced; without it, the sheet is called after the embeddings, ``duplicates-NAME.png``, with a number
     behind it where there is such a file.
     """
-    about = embeddings.about
-    place = _place(out, f"duplicates-{_plain_name(about.run if about is not None else embeddings.place.stem)}")
+    place = _place(out, f"duplicates-{plain_name_of(embeddings)}")
     pictures = Pictures(embeddings, source)
     blocks = []
     for number, copies in enumerate(duplicates.sets[:MOST_SETS], start=1):
@@ -107,12 +105,16 @@ def _counted(number: int, noun: str) -> str:
 def _place(out: str | Path | None, name: str) -> Path:
     """Where a sheet goes: there, or under its own name in the working directory, numbered where that is taken."""
     if out is None:
-        places = (Path(f"{name}{'' if number == 1 else f'-{number}'}.png") for number in count(1))
-        return next(place for place in places if not os.path.lexists(place))
+        return free_path(name, ".png")
     place = Path(out)
     if place.suffix.lower() != ".png":
         raise SettingError(f"a contact sheet is a .png file; got {place.name!r}")
     return place
+
+
+def plain_name_of(embeddings: Embeddings) -> str:
+    """What files about embeddings are called after: their run, or their own file."""
+    return _plain_name(embeddings.about.run if embeddings.about is not None else embeddings.place.stem)
 
 
 def _plain_name(path: str) -> str:

@@ -1,0 +1,68 @@
+"""Which pictures to label: a few that stand for all, and once some are labelled, those that are still unclear.
+
+Writes a table with a column to fill in (name,label); any spreadsheet opens it. Give it back by --labels: to choose the
+next ones, and to spread the labels to all other pictures.
+
+Examples:
+  eigenview choose efficientnet-lite0 --source photos/ -n 10 -o answers.csv --sheet answers.png
+  eigenview spread efficientnet-lite0 --source photos/ --labels answers.csv -o labels.csv
+  eigenview choose runs/photos -n 10 --labels answers.csv -o more.csv
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from eigenview.cli.options import AsJson, Word, positional
+from eigenview.cli.output import Output
+from eigenview.cli.run_options import RunOptions
+
+
+class Options(RunOptions):
+    place: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name (with
+    # --source), or embeddings as .parquet, .npy or .npz
+    source: Annotated[str | None, Word("SOURCE")] = None  # the images, where they are not embedded yet
+    count: Annotated[int, Word("N", "-n")] = Field(10, ge=1)  # pictures to choose
+    labels: Annotated[tuple[Path, ...], Word("FILE ...")] = ()  # what was labelled so far: tables with name and label
+    way: Literal["coverage", "typical", "maxherding", "random"] = "coverage"  # of choosing
+    out: Annotated[Path | None, Word("FILE", "-o")] = None  # .csv or .parquet; choose-NAME.csv unless given
+    sheet: Annotated[Path | None, Word("FILE")] = None  # a contact sheet of them as well, .png
+    seed: int = Field(0, ge=0)  # of all that is drawn
+    overwrite: bool = False  # replace files that are there already
+    as_json: AsJson = False  # print the names as JSON, and write nothing unless -o says so
+
+
+def run(options: Options, output: Output) -> None:
+    from eigenview.cli.embedded import open_or_embed
+    from eigenview.cli.labelling import checked_places, open_pictures_of, say_graph, table_place
+    from eigenview.labels.label_files import read_labels
+    from eigenview.labels.sheets import Shown, labels_sheet
+    from eigenview.labels.suggesting import choose_images
+
+    checked_places(options.out, options.sheet, overwrite=options.overwrite)
+    stored, _ = open_or_embed(options.place, options.source, options, output)
+    given = read_labels(options.labels, stored) if options.labels else None
+    if given is not None:
+        output.say(str(given))
+    say_graph(output, stored)
+    chosen = choose_images(stored, options.count, given=given, way=options.way, seed=options.seed)
+    output.result({"names": list(chosen.names), "rows": list(chosen.rows)})
+    out = table_place(options.out, "choose", stored, writes=not options.as_json)
+    if out is not None:
+        chosen.write(out, overwrite=options.overwrite)
+        output.say(
+            f"{out}: {len(chosen.names):,} pictures to label; fill in the column label, leave it empty if unsure"
+        )
+    if options.sheet is not None:
+        shown = Shown("", [(row, (f"{number}",)) for number, row in enumerate(chosen.rows, start=1)])
+        source = open_pictures_of(options.place, options.source)
+        title = f"{len(chosen.rows):,} of {len(stored):,} pictures, to label"
+        labels_sheet(title, [shown], stored, options.sheet, source=source, overwrite=options.overwrite)
+        output.say(f"to look at: {options.sheet}")
+    if out is not None:
+        more = "" if options.source is None else f" --source {options.source}"
+        files = " ".join(map(str, [*options.labels, out]))
+        output.say(f"then: eigenview spread {options.place}{more} --labels {files}", style="dim")

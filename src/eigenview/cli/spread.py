@@ -1,0 +1,107 @@
+"""The labels of all pictures from a few: spread along the graph of what is alike, each with a probability.
+
+Reads tables with name and label, as choose writes them for you to fill in, and writes one line a picture: name, label,
+probability, given (yes: it was yours). --certain leaves the label empty where it is less sure than that. Beside it a
+head is kept, OUT.head.safetensors: predict labels later pictures with it, export puts it into an ONNX file.
+
+Examples:
+  eigenview spread runs/photos --labels answers.csv -o labels.csv
+  eigenview spread photos.parquet --labels answers.csv more.csv --certain 0.9 -o labels.parquet
+  eigenview spread photos.parquet --labels answers.csv --sizes cat=300 dog=700
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from pydantic import Field
+
+from eigenview.cli.options import AsJson, Word, positional
+from eigenview.cli.output import JSON, Output
+from eigenview.cli.run_options import RunOptions
+from eigenview.errors import SettingError
+
+if TYPE_CHECKING:
+    from eigenview.labels.suggesting import Suggestions
+
+SHEET_EACH = 16  # pictures of each class on the sheet
+
+
+class Options(RunOptions):
+    place: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name (with
+    # --source), or embeddings as .parquet, .npy or .npz
+    labels: Annotated[tuple[Path, ...], Word("FILE ...")]  # the labels you gave: tables with name and label
+    source: Annotated[str | None, Word("SOURCE")] = None  # the images, where they are not embedded yet
+    certain: Annotated[float, Word("P")] = Field(0.0, ge=0, le=1)  # no label where its probability is below
+    sizes: Annotated[tuple[str, ...], Word("CLASS=N ...")] = ()  # how many pictures of each class there are, or their
+    # shares; taken as alike unless given
+    way: Literal["graph-and-head", "label-spreading", "harmonic", "poisson"] = "graph-and-head"  # of spreading
+    column: Annotated[str | None, Word("NAME")] = None  # of the tables, that holds the labels; label unless given
+    out: Annotated[Path | None, Word("FILE", "-o")] = None  # .csv, or .parquet with every class's probability;
+    # spread-NAME.csv unless given
+    sheet: Annotated[Path | None, Word("FILE")] = None  # a contact sheet of the surest and least sure of each class
+    overwrite: bool = False  # replace files that are there already
+    as_json: AsJson = False  # print the labels as JSON, and write nothing unless -o says so
+
+
+def run(options: Options, output: Output) -> None:
+    from eigenview.cli.embedded import open_or_embed
+    from eigenview.cli.labelling import checked_places, open_pictures_of, say_graph, table_place, write_with_head
+    from eigenview.labels.label_files import read_labels
+    from eigenview.labels.suggesting import spread_labels
+
+    checked_places(options.out, options.sheet, overwrite=options.overwrite, has_head=True)
+    sizes = _sizes(options.sizes)
+    stored, _ = open_or_embed(options.place, options.source, options, output)
+    given = read_labels(options.labels, stored, column=options.column)
+    output.say(str(given))
+    say_graph(output, stored)
+    spread = spread_labels(stored, given, sizes=sizes, way=options.way, certain=options.certain)
+    output.result(suggestions_json(spread))
+    out = table_place(options.out, "spread", stored, writes=not options.as_json)
+    if out is not None:
+        write_with_head(spread, out, output, overwrite=options.overwrite)
+    if options.sheet is not None:
+        source = open_pictures_of(options.place, options.source)
+        write_sheet_of(spread, options.sheet, source, overwrite=options.overwrite)
+        output.say(f"to look at: {options.sheet}")
+
+
+def suggestions_json(spread: Suggestions) -> JSON:
+    probabilities = spread.probability.tolist()
+    rows = zip(spread.stored.paths, spread.labels, probabilities, spread.given.tolist(), strict=True)
+    labels: list[JSON] = [
+        {"name": name, "label": label, "probability": round(probability, 6), "given": is_given}
+        for name, label, probability, is_given in rows
+    ]
+    return {"classes": list(spread.classes), "labels": labels}
+
+
+def write_sheet_of(spread: Suggestions, sheet: Path, source: object, *, overwrite: bool) -> None:
+    """Of each class the pictures that are surest, and then those that are least sure."""
+    from eigenview.data import Source
+    from eigenview.labels.sheets import Shown, labels_sheet
+
+    groups = []
+    for number, name in enumerate(spread.classes):
+        rows = ((spread.numbers == number) & ~spread.given).nonzero().flatten()
+        order = rows[spread.probability[rows].argsort(descending=True)].tolist()
+        few = order if len(order) <= SHEET_EACH else order[: SHEET_EACH // 2] + order[-SHEET_EACH // 2 :]
+        shown = [(row, (f"{100 * float(spread.probability[row]):.0f} %",)) for row in few]
+        groups.append(Shown(f"{name}: {len(order):,}, the surest and the least sure", shown))
+    assert source is None or isinstance(source, Source)
+    labels_sheet("Suggested labels", groups, spread.stored, sheet, source=source, overwrite=overwrite)
+
+
+def _sizes(words: tuple[str, ...]) -> dict[str, float] | None:
+    sizes: dict[str, float] = {}
+    for word in words:
+        name, equals, number = word.rpartition("=")
+        try:
+            sizes[name.strip()] = float(number)
+        except ValueError:
+            equals = ""
+        if not equals or not name.strip():
+            raise SettingError(f"--sizes takes CLASS=NUMBER, such as cat=300; got {word!r}")
+    return sizes or None
