@@ -8,12 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from eigenview.cli import duplicates, main, run_options
+from eigenview.cli import main, run_options
 from eigenview.cli.announcement import Announcement
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import say_wait
 from eigenview.devices import device_text, devices_here, find_device
 from eigenview.errors import SettingError
+from eigenview.search import candidates
 from eigenview.training import Plan
 from tests.cli.commands import PHOTOS, RUN
 
@@ -82,13 +83,13 @@ def test_data_check_and_embed_say_how_long(shop, trained, monkeypatch, capsys):
     assert re.search(r"^49 images: about \d+ seconds?$", capsys.readouterr().out, re.MULTILINE)
 
 
-def test_duplicates_says_how_long_its_vectors_take(shop, trained, monkeypatch, capsys):
+def test_duplicates_says_how_long_its_vectors_and_pictures_take(shop, trained, monkeypatch, capsys):
     monkeypatch.chdir(shop)
     monkeypatch.setattr(run_options, "SHORT", 0.0)
-    monkeypatch.setattr(duplicates, "TRIED", 20)
+    monkeypatch.setattr(candidates, "TRIED_VECTORS", 20)
     assert main(["embed", RUN, PHOTOS, "-o", "many.parquet"]) == 0
     assert main(["duplicates", "many.parquet"]) == 0
-    assert re.search(r"^49 vectors, each with each: about \d+ seconds?$", capsys.readouterr().out, re.MULTILINE)
+    assert re.search(r"^49 images, each with those like it: about \d+ seconds?$", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_a_device_that_is_not_here_is_refused():

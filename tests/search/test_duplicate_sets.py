@@ -11,9 +11,9 @@ from PIL import Image
 
 from eigenview.data import ArraySource
 from eigenview.errors import SettingError
-from eigenview.search import DuplicateSets, duplicates, duplicates_sheet, embed, open_embeddings
+from eigenview.search import DuplicateSets, candidates, duplicates, duplicates_sheet, embed, open_embeddings
 from eigenview.search.stored import Embeddings
-from tests.data.pictures import brightened, encoded, plain_fields, resized, scene
+from tests.data.pictures import brightened, encoded, plain_fields, reencoded, resized, scene
 from tests.search.encoders import VIEW, small_encoder
 
 PLANTED = {  # which tile, and what became of it
@@ -108,10 +108,55 @@ def test_where_too_many_are_alike_the_closest_are_compared(tiles):
     assert found.threshold > 0.999
     assert found.is_complete
     assert ["003.png", "copied.png"] in names(found)
-    crowd = duplicates(tiles, most=1)
-    assert len(crowd.sets) <= 1
+    assert len(duplicates(tiles, most=1, neighbours=0).sets) <= 1
+    assert len(duplicates(tiles, most=1).sets) == 5  # they are among the nearest
+
+
+def spread_rows(angles: list[float]) -> np.ndarray:
+    """Unit vectors in a plane."""
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
+
+
+def test_copies_are_found_though_an_encoder_puts_them_far_apart(tmp_path):
+    first, second = (scene(seed, height=64, width=64) for seed in (0, 1))
+    pictures = np.stack([first, second, reencoded(first, 60), brightened(second, 1.08)])
+    np.save(tmp_path / "rows.npy", spread_rows([0.0, 1.5, 0.4, 1.1]))  # cosines of the copies: 0.92
+    found = duplicates(tmp_path / "rows.npy", neighbours=1, source=ArraySource(pictures))
+    assert [[member.row for member in copies.members] for copies in found.sets] == [[0, 2], [1, 3]]
+    assert [copies.lowest for copies in found.sets] == pytest.approx([np.cos(0.4)] * 2, abs=1e-6)
+    assert (found.alike, found.different, found.doubtful) == (0, 0, ())  # what is not close is not mentioned
+    assert duplicates(tmp_path / "rows.npy", neighbours=0, source=ArraySource(pictures)).sets == ()
+
+
+def test_many_copies_are_one_set_though_each_has_few_neighbours(tmp_path):
+    picture = scene(0, height=64, width=64)
+    pictures = np.stack([reencoded(picture, quality) for quality in range(71, 95, 2)])
+    order = np.random.default_rng(0).permutation(12)
+    np.save(tmp_path / "rows.npy", spread_rows(0.2 * order))  # a chain of vectors, in another order than the rows
+    found = duplicates(tmp_path / "rows.npy", neighbours=2, source=ArraySource(pictures))
+    (copies,) = found.sets
+    assert [member.row for member in copies.members] == list(range(12))
+    assert copies.lowest == pytest.approx(min(np.cos(0.2 * abs(order - order[0]))), abs=1e-6)
+
+
+def test_a_picture_that_is_gone_is_counted_however_far_its_vector(tmp_path):
+    for number in range(4):
+        Image.fromarray(scene(number, height=32, width=32)).save(tmp_path / f"{number}.png")
+    names = [str(tmp_path / name) for name in ("0.png", "gone.png", "1.png", "2.png", "3.png")]
+    np.savez(tmp_path / "rows.npz", vectors=spread_rows([0, 0.3, 0.6, 0.9, 1.2]), names=np.array(names))
+    found = duplicates(tmp_path / "rows.npz")
+    assert (found.sets, found.missing, found.different) == ((), 1, 0)
+    assert found.lines()[-1] == "1 could not be compared, since a picture was not found: not confirmed"
+
+
+def test_pictures_are_read_by_workers_where_there_are_many(tiles, monkeypatch):
+    expected = duplicates(tiles)
+    monkeypatch.setattr(candidates, "ALONE", 100)
+    assert duplicates(tiles) == expected
 
 
 def test_mistakes_are_refused(tiles):
+    with pytest.raises(SettingError, match="neighbours to compare with are 0 or more; got -1"):
+        duplicates(tiles, neighbours=-1)
     with pytest.raises(SettingError, match="cosine of near-duplicates"):
         duplicates(tiles, cosine=2)

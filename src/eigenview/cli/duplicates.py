@@ -9,18 +9,18 @@ Examples:
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import VECTORS, RunOptions, say_wait
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
-TRIED = 4000  # vectors that are compared with each other to tell how long all will take
+    from eigenview.data import Source
+    from eigenview.search import Embeddings
 
 
 class Options(RunOptions):
@@ -28,8 +28,9 @@ class Options(RunOptions):
     # --source), or embeddings as .parquet, .npy or .npz
     source: Annotated[str | None, Word("SOURCE")] = None  # images to search in, where they are not embedded yet;
     # of a file of vectors, the pictures they were made of
-    cosine: Annotated[float | None, Word("X")] = None  # how alike is near-identical; the library's threshold unless
-    # given
+    neighbours: Annotated[int, Word("K")] = Field(5, ge=0)  # each image is compared with so many, however alike
+    cosine: Annotated[float | None, Word("X")] = None  # and with all that are as alike as this; the library's threshold
+    # unless given
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # the contact sheet; duplicates-NAME.png unless given
     as_json: AsJson = False  # print the sets as JSON, and draw nothing
 
@@ -41,8 +42,9 @@ def run(options: Options, output: Output) -> None:
 
     stored, _ = open_or_embed(options.place, options.source, options, output)
     pictures = None if options.source is None or options.place.suffix not in VECTORS else open_pictures(options.source)
-    say_wait(output, f"{len(stored):,} vectors, each with each", _seconds(stored.vectors))
-    copies = duplicates(stored, cosine=COSINE if options.cosine is None else options.cosine, source=pictures)
+    say_wait(output, f"{len(stored):,} images, each with those like it", _seconds(stored, pictures))
+    cosine = COSINE if options.cosine is None else options.cosine
+    copies = duplicates(stored, cosine=cosine, neighbours=options.neighbours, source=pictures)
     output.result(json.loads(copies.to_json()))
     if options.as_json:
         return
@@ -52,12 +54,9 @@ def run(options: Options, output: Output) -> None:
         output.say(f"to look at: {duplicates_sheet(copies, stored, options.out, source=pictures)}")
 
 
-def _seconds(vectors: Tensor) -> float:
-    """To find the pairs, by the time that some take; their pictures show progress of their own."""
-    from eigenview.diagnostics import near_duplicates
+def _seconds(stored: Embeddings, source: Source | None) -> float:
+    """To compare the vectors with each other, and to read the pictures."""
+    from eigenview.search.candidates import reading_seconds, search_seconds
+    from eigenview.search.pictures import Pictures
 
-    if len(vectors) <= TRIED:
-        return 0.0
-    start = time.monotonic()
-    near_duplicates(vectors[:TRIED])
-    return float((time.monotonic() - start) * (len(vectors) / TRIED) ** 2)
+    return search_seconds(len(stored), stored.width) + reading_seconds(Pictures(stored, source).image, len(stored))

@@ -35,6 +35,7 @@ def run(options: Options, output: Output) -> None:
     from eigenview.report import write_report
     from eigenview.runs import best_encoder
     from eigenview.search.about import anchored
+    from eigenview.search.candidates import reading_seconds, search_seconds
     from eigenview.search.looking import look, passes
 
     name = options.encoder
@@ -45,7 +46,9 @@ def run(options: Options, output: Output) -> None:
     output.say(str(source.describe()))
     opened = open_named(options, name, output, options.source)
     images = passes(len(source))
-    say_wait(output, f"{len(source):,} images, {images:,} views in all", images * seconds_an_image(opened, source))
+    seconds = images * seconds_an_image(opened, source) + reading_seconds(source.image, len(source))
+    seconds += 2 * search_seconds(len(source), opened.encoder.feature_width)  # for copies, and for odd ones out
+    say_wait(output, f"{len(source):,} images, {images:,} views in all", seconds)
     with shown_embedding(output) as progress:
         looked = look(
             opened, source, spec=anchored(options.source), seed=options.seed, progress=progress, told=output.say

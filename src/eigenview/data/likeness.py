@@ -7,9 +7,10 @@ pictures share by chance only, and the chance is known; then of brightness, colo
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +25,7 @@ COARSE, FINEST = 32, 256  # sides that colours and detail, and every part, are c
 CELL = 8  # side of a part, at that size
 LUMINANCE = np.array([0.299, 0.587, 0.114], dtype=np.float32)
 
+ROUNDED = 0.1  # deviations that float16 may take from it
 CERTAIN = 8.0  # deviations by which detail agrees: one pair in 10^15 of different pictures does by chance
 FAINT = 0.3  # grey levels: fainter detail is rounding
 RICH = 3.0  # from here on detail survives any re-encoding: where it does not agree, pictures differ
@@ -45,6 +47,29 @@ class Confirmation:
     @property
     def is_same(self) -> bool:
         return self.verdict in ("identical", "same")
+
+
+class Detailed(Protocol):
+    """What most pairs of pictures are told apart by."""
+
+    @property
+    def size(self) -> tuple[int, int]: ...
+    @property
+    def digest(self) -> bytes: ...
+    @property
+    def details(self) -> Mapping[int, npt.NDArray[np.floating]]: ...
+    @property
+    def is_rich(self) -> bool: ...
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Of a thumbnail only what :func:`first_look` needs: 2 kB, so that those of all pictures can be held."""
+
+    size: tuple[int, int]
+    digest: bytes
+    details: Mapping[int, npt.NDArray[np.float16]]
+    is_rich: bool
 
 
 @dataclass(frozen=True)
@@ -69,6 +94,10 @@ class Thumbnail:
         detail, size = _detail(self.colours @ LUMINANCE)
         return len(self.colours) > CELL and size >= RICH * math.sqrt(len(detail))
 
+    def sketch(self) -> Sketch:
+        details = {side: detail.astype(np.float16) for side, detail in self.details.items()}
+        return Sketch(self.size, self.digest, details, self.is_rich)
+
 
 def thumbnail_of(image: LazyImage) -> Thumbnail:
     """Decoded at a fraction of its size where it is large. A file that cannot be used raises ``UnreadableImage``."""
@@ -89,19 +118,30 @@ def same_picture(first: Thumbnail, second: Thumbnail) -> Confirmation:
     Tolerated: re-encoding, another size, a little more or less brightness and contrast. Not: crops, flips, another
     aspect, or a change in any part, down to 1/100 of the width. Pictures under 16 pixels are identical or unclear.
     """
+    seen = first_look(first, second)
+    if seen.verdict != "same":
+        return seen
+    difference = _difference(first, second)
+    return Confirmation("same" if difference <= PART else "different", seen.agreement, difference)
+
+
+def first_look(first: Detailed, second: Detailed) -> Confirmation:
+    """What shape and detail say. ``same`` only means that every part is yet to be compared; the rest is final.
+
+    Of sketches it may be "same" at an agreement that is below the bar by their rounding.
+    """
     if first.digest == second.digest:
         return Confirmation("identical", math.inf)
     aspects = [math.log(width / height) for width, height in (first.size, second.size)]
     if abs(aspects[0] - aspects[1]) > max(ASPECT, 1 / min(*first.size, *second.size)):
         return Confirmation("different")
     agreement = detail_agreement(first, second)
-    if agreement < CERTAIN:
-        return Confirmation("different" if first.is_rich and second.is_rich else "unclear", agreement)
-    difference = _difference(first, second)
-    return Confirmation("same" if difference <= PART else "different", agreement, difference)
+    if agreement >= CERTAIN - (ROUNDED if isinstance(first, Sketch) else 0):
+        return Confirmation("same", agreement)
+    return Confirmation("different" if first.is_rich and second.is_rich else "unclear", agreement)
 
 
-def detail_agreement(first: Thumbnail, second: Thumbnail) -> float:
+def detail_agreement(first: Detailed, second: Detailed) -> float:
     """By how many standard deviations fine detail agrees more than by chance: Fisher's z of its correlation.
 
     Detail is what a pixel has beyond its four neighbours, at 32 × 32 and 16 × 16, without anything smooth: that makes

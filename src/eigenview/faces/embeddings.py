@@ -41,6 +41,7 @@ from eigenview.search import (
 )
 from eigenview.search import Embeddings as Stored
 from eigenview.search import open_embeddings as open_stored
+from eigenview.search.duplicate_sets import NEIGHBOURS
 
 Query = int | str | Path
 
@@ -88,9 +89,15 @@ class Embeddings:
         """A picture of the answers of :meth:`neighbours`, called after its query unless ``out`` is given."""
         return contact_sheet(answers, self.stored, out)
 
-    def duplicates(self, *, cosine: float = COSINE, source: str | None = None) -> DuplicateSets:
-        """Copies of one picture, confirmed on the pixels, as sets; ``source``: the pictures, if they are not found."""
-        return duplicates(self.stored, cosine=cosine, source=None if source is None else open_pictures(source))
+    def duplicates(
+        self, *, cosine: float = COSINE, neighbours: int = NEIGHBOURS, source: str | None = None
+    ) -> DuplicateSets:
+        """Copies of one picture, confirmed on the pixels, as sets; ``source``: the pictures, if they are not found.
+
+        Compared are each image's nearest ``neighbours``, and all of a cosine of at least ``cosine``.
+        """
+        pictures = None if source is None else open_pictures(source)
+        return duplicates(self.stored, cosine=cosine, neighbours=neighbours, source=pictures)
 
     def choose(
         self, count: int = 10, *, labels: AnyLabels | None = None, way: str = "coverage", seed: int = 0

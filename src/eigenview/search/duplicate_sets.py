@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from heapq import heappush, heappushpop
-from itertools import groupby
 from pathlib import Path
 from typing import Literal
 
 from torch import Tensor
 
 from eigenview.data import Source
-from eigenview.data.likeness import Thumbnail, Verdict, same_picture, thumbnail_of
-from eigenview.diagnostics.duplicates import COSINE, Duplicates, near_duplicates
-from eigenview.errors import EigenviewError
+from eigenview.data.likeness import Verdict, first_look, same_picture
+from eigenview.diagnostics.duplicates import COSINE
+from eigenview.errors import SettingError
 from eigenview.files import to_json, write_text
 from eigenview.progress import progress_bar
+from eigenview.search.candidates import (
+    Candidates,
+    ImageOf,
+    find_candidates,
+    has_pictures,
+    read_sketches,
+    read_thumbnail,
+)
 from eigenview.search.pictures import Pictures
 from eigenview.search.stored import Embeddings, open_embeddings
 
@@ -26,11 +32,11 @@ Match = Literal["first", "identical", "same"]
 Doubt = Literal["different", "unclear", "missing"]
 GRAVER: tuple[Doubt, ...] = ("different", "unclear", "missing")  # where an image has several, the last counts
 
+NEIGHBOURS = 5  # of each image are compared with it, however far they are
 MOST_PAIRS = 1_000_000
 SHOWN, SHOWN_MEMBERS = 10, 4  # sets in the terminal, and images of each
 MOST_DOUBTFUL = 100  # pairs that were not confirmed, named
 KEPT_THUMBNAILS = 1024  # 65 kB each at most
-NARROWER = 4  # where there are too many pairs, 1 − cosine is divided by this, and again
 
 
 @dataclass(frozen=True)
@@ -69,12 +75,12 @@ class DuplicateSets:
     """Sets of copies, the closest first, and what was not confirmed."""
 
     sets: tuple[DuplicateSet, ...]
-    threshold: float  # cosine from which pairs were looked at
+    threshold: float  # cosine from which all pairs were compared; of others, those of nearest neighbours
     images: int  # that were searched
     alike: int  # images whose vectors are that close to another's
     different: int  # of those: every picture as close is another one
     unclear: int  # there is too little detail to tell
-    missing: int  # their pictures, or those as close, could not be found or read
+    missing: int  # images whose picture, or those as close, could not be found or read
     doubtful: tuple[DoubtfulPair, ...]  # up to 100 pairs that were not confirmed, the closest first
     is_complete: bool  # False: there were more pairs than are looked at
 
@@ -95,7 +101,6 @@ class DuplicateSets:
         doubts = (
             (self.different, "are different pictures"),
             (self.unclear, "have too little detail to tell: not confirmed"),
-            (self.missing, "could not be compared, since a picture was not found: not confirmed"),
         )
         if others := sum(count for count, _ in doubts):
             said.append(
@@ -103,6 +108,8 @@ class DuplicateSets:
                 "proves nothing:"
             )
             said += [f"  {count:,} {what}" for count, what in doubts if count]
+        if self.missing:
+            said.append(f"{self.missing:,} could not be compared, since a picture was not found: not confirmed")
         if not self.is_complete:
             said.append("there are more pairs than can be compared: not all are in this list")
         return said
@@ -119,85 +126,78 @@ def duplicates(
     embeddings: Embeddings | str | Path,
     *,
     cosine: float = COSINE,
+    neighbours: int = NEIGHBOURS,
     most: int = MOST_PAIRS,
     source: Source | None = None,
 ) -> DuplicateSets:
-    """Copies of one picture among the images whose vectors have a cosine of at least ``cosine``.
+    """Copies of one picture: sought by vectors, confirmed on the pixels.
+
+    Each image is compared with its ``neighbours`` nearest, however far they are, and with all whose vectors have a
+    cosine of at least ``cosine``. Where there are more than ``most`` pairs of that cosine, it is raised until there are
+    not; ``threshold`` is the one that was used. Every picture is read once; with ``neighbours=0`` only those that have
+    others that close.
 
     Vectors alone prove nothing: plain pictures are near-identical to any encoder, and a chain of them has no end. So
     each candidate is compared with the first of its set on the pixels (:func:`eigenview.data.likeness.same_picture`),
     and joins only if they say that both are one picture. Pictures are found as on contact sheets, or in ``source``.
-
-    Pairs of vectors are found exactly, by :func:`eigenview.diagnostics.near_duplicates`. Where there are more than
-    ``most``, the threshold is raised until there are not; ``threshold`` is the one that was used.
     """
+    if neighbours < 0:
+        raise SettingError(f"neighbours to compare with are 0 or more; got {neighbours}")
     stored = embeddings if isinstance(embeddings, Embeddings) else open_embeddings(embeddings)
     if len(stored) < 2:
         return DuplicateSets((), cosine, len(stored), 0, 0, 0, 0, (), is_complete=True)
-    pairs = _pairs(stored.vectors, cosine, most)
-    comparison = _Comparison(stored, Pictures(stored, source))
-    for row, partners in _by_later_row(pairs):
-        comparison.place(row, partners)
-    return comparison.result(pairs)
-
-
-def _pairs(vectors: Tensor, cosine: float, most: int) -> Duplicates:
-    """The pairs of that cosine; of a higher one, where there are too many: true copies are the closest of all."""
-    pairs = near_duplicates(vectors, cosine=cosine, most=most)
-    while not pairs.is_complete and 1 - pairs.threshold > 1e-7:
-        pairs = near_duplicates(vectors, cosine=1 - (1 - pairs.threshold) / NARROWER, most=most)
-    return pairs
-
-
-def _by_later_row(pairs: Duplicates) -> Iterator[tuple[int, list[tuple[float, int]]]]:
-    """(row, [(cosine, earlier row)] with the closest first), in the order of rows."""
-    listed = sorted(
-        (later, -cosine, earlier)
-        for (earlier, later), cosine in zip(pairs.pairs.tolist(), pairs.cosines.tolist(), strict=True)
-    )
-    with progress_bar("comparing pixels", total=len(listed)) as advance:
-        for row, group in groupby(listed, key=lambda pair: pair[0]):
-            partners = [(-cosine, earlier) for _, cosine, earlier in group]
-            yield row, partners
-            advance(len(partners))
+    image_of = Pictures(stored, source).image
+    near = neighbours if has_pictures(image_of, len(stored)) else 0  # nothing could be confirmed
+    candidates = find_candidates(stored.vectors, cosine=cosine, most=most, neighbours=near)
+    comparison = _Comparison(stored, candidates, image_of)
+    with progress_bar("comparing pictures", total=len(candidates.rows)) as advance:
+        for row in candidates.rows.tolist():
+            comparison.gather(row)
+            advance(1)
+    return comparison.result()
 
 
 class _Comparison:
-    """Images placed one after the other, in the order of rows: each joins the set of an earlier one, or begins one."""
+    """Sets gathered one after the other: a row that is in none begins one, and is compared with what may be copies."""
 
-    def __init__(self, stored: Embeddings, pictures: Pictures) -> None:
-        self.stored, self.pictures = stored, pictures
+    def __init__(self, stored: Embeddings, candidates: Candidates, image_of: ImageOf) -> None:
+        self.stored, self.candidates = stored, candidates
+        self.sketches = read_sketches(image_of, candidates.rows)
         self.first_of: dict[int, int] = {}  # row → the first of its set
         self.members: dict[int, list[Member]] = {}  # first → the others
-        self.doubts: dict[int, Doubt] = {}  # row → the gravest
+        self.doubts: dict[int, Doubt] = {row: "missing" for row, sketch in self.sketches.items() if sketch is None}
         self.doubtful: list[tuple[float, int, int, Doubt]] = []  # (cosine, first, row, doubt): a heap of the closest
-        self._thumbnail = lru_cache(KEPT_THUMBNAILS)(self._read)
+        self._thumbnail = lru_cache(KEPT_THUMBNAILS)(lambda row: read_thumbnail(image_of, row))
 
-    def place(self, row: int, partners: list[tuple[float, int]]) -> None:
-        """Compare a row with the firsts of the sets that its earlier ``partners`` are in, the closest first."""
-        firsts: dict[int, float] = {}
-        for cosine, partner in partners:
-            first = self.first_of.get(partner, partner)
-            if first not in firsts:
-                firsts[first] = cosine if first == partner else _cosine(self.stored.vectors, first, row)
-        for first, cosine in firsts.items():
-            verdict = self._compare(first, row)
-            if verdict == "identical" or verdict == "same":
-                self.first_of[row] = first
-                self.members.setdefault(first, []).append(self._member(row, verdict, cosine))
-                return
-            self._doubt(first, row, cosine, verdict)
+    def gather(self, first: int) -> None:
+        """Compare ``first`` with its candidates, and with those of its copies. Earlier rows have had their turn."""
+        if first in self.first_of:
+            return
+        waiting, compared = [first], {first}
+        while waiting:
+            member = waiting.pop()
+            for row, cosine in self.candidates.of(member):
+                if row < first or row in compared or row in self.first_of:
+                    continue
+                compared.add(row)
+                verdict = self._compare(first, row)
+                alike = cosine if member == first else _cosine(self.stored.vectors, first, row)
+                if verdict == "identical" or verdict == "same":
+                    self.first_of[row] = first
+                    self.members.setdefault(first, []).append(self._member(row, verdict, alike))
+                    waiting.append(row)
+                elif self.candidates.is_close(alike):
+                    self._doubt(first, row, alike, verdict)
 
     def _compare(self, first: int, row: int) -> Verdict | Literal["missing"]:
-        a, b = self._thumbnail(first), self._thumbnail(row)
-        return "missing" if a is None or b is None else same_picture(a, b).verdict
-
-    def _read(self, row: int) -> Thumbnail | None:
-        try:
-            image = self.pictures.image(row)
-            return None if image is None else thumbnail_of(image)
-        except (EigenviewError, OSError, IndexError):
-            return None
+        a, b = self.sketches[first], self.sketches[row]
+        if a is None or b is None:
+            return "missing"
+        seen = first_look(a, b).verdict
+        if seen != "same":
+            return seen
+        whole = self._thumbnail(first), self._thumbnail(row)
+        return "missing" if whole[0] is None or whole[1] is None else same_picture(whole[0], whole[1]).verdict
 
     def _doubt(self, first: int, row: int, cosine: float, doubt: Doubt) -> None:
         for either in (first, row):
@@ -207,15 +207,15 @@ class _Comparison:
         else:
             heappushpop(self.doubtful, (cosine, first, row, doubt))
 
-    def result(self, pairs: Duplicates) -> DuplicateSets:
+    def result(self) -> DuplicateSets:
         sets = [self._set(first, others) for first, others in self.members.items()]
         inside = {member.row for copies in sets for member in copies.members}
         counts = Counter(doubt for row, doubt in self.doubts.items() if row not in inside)
         return DuplicateSets(
             sets=tuple(sorted(sets, key=lambda copies: (-copies.highest, copies.members[0].row))),
-            threshold=pairs.threshold,
+            threshold=self.candidates.threshold,
             images=len(self.stored),
-            alike=len(inside | self.doubts.keys()),
+            alike=self.candidates.close_rows,
             different=counts["different"],
             unclear=counts["unclear"],
             missing=counts["missing"],
@@ -223,10 +223,11 @@ class _Comparison:
                 DoubtfulPair((first, row), (self.stored.paths[first], self.stored.paths[row]), cosine, doubt)
                 for cosine, first, row, doubt in sorted(self.doubtful, reverse=True)
             ),
-            is_complete=pairs.is_complete,
+            is_complete=self.candidates.is_complete,
         )
 
     def _set(self, first: int, others: list[Member]) -> DuplicateSet:
+        others.sort(key=lambda member: member.row)
         cosines = [member.cosine for member in others]
         return DuplicateSet((self._member(first, "first", 1.0), *others), min(cosines), max(cosines))
 
