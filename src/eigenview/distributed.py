@@ -12,7 +12,7 @@ of ``gather_rows``. One global sum must not feed another: each would bring its o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -116,9 +116,13 @@ def refuse_together(problem: EigenviewError | None, group: Group, device: torch.
         raise problem or (NotFiniteError(message) if kind == 2 else DataError(message))
 
 
-@contextmanager
-def refusing_together(group: Group, device: torch.device) -> Iterator[None]:
+def refusing_together(group: Group, device: torch.device) -> AbstractContextManager[None]:
     """Checks of this process's own input, before any collective: what one process refuses, all refuse."""
+    return nullcontext() if group is None else _refusing_together(group, device)
+
+
+@contextmanager
+def _refusing_together(group: Group, device: torch.device) -> Iterator[None]:
     problem = None
     try:
         yield

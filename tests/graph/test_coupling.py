@@ -17,7 +17,7 @@ from eigenview.graph.kernels import (
     LaplacianKernel,
 )
 from eigenview.graph.scalars import learnable
-from eigenview.graph.targets import SameItem, from_captions, from_graph, from_labels, two_views
+from eigenview.graph.targets import SameItem, crops, from_captions, from_graph, from_labels, two_views
 from tests import oracle
 
 LEGAL = [
@@ -123,6 +123,54 @@ def test_every_partition_set_equals_loops(partition, kernel):
     )
     ours = Coupling(kernel, partition=partition, block_size=3)(z, target=two_views(4), extra=queue)
     assert_same(ours, expected, [z, queue])
+
+
+@pytest.mark.parametrize("target", ["two views", "three views", "labels", "many labels", "sparse graph", "dense graph"])
+@pytest.mark.parametrize("partition", ["others", "all", "negatives", "same_view"])
+@pytest.mark.parametrize(("prior", "divergence"), LEGAL)
+def test_a_graph_held_whole_equals_one_in_blocks(prior, divergence, partition, target, monkeypatch):
+    z = embeddings(24, seed=24)
+    is_dense = target == "dense graph"
+    if divergence != "cross_entropy" and (partition in ("negatives", "same_view") or is_dense):
+        return
+    if (partition == "negatives" and is_dense) or (partition == "same_view" and "views" not in target):
+        return
+    indicators = divergence != "cross_entropy"
+    if target == "many labels":
+        monkeypatch.setattr("eigenview.graph.targets.EDGES_PER_ANCHOR", 0)
+    graph = (torch.rand(24, 24, generator=torch.Generator().manual_seed(2)) > 0.8).double()
+    targets = {
+        "two views": crops(12, 2, as_indicators=indicators),
+        "three views": crops(8, 3, as_indicators=indicators),
+        "labels": from_labels(torch.arange(24) // 5, as_indicators=indicators),
+        "many labels": from_labels(torch.arange(24) // 5, as_indicators=indicators),
+        "sparse graph": from_graph(graph.to_sparse_coo(), as_indicators=indicators),
+        "dense graph": from_graph(graph),
+    }
+    for kernel in (GaussianKernel(0.2), LaplacianKernel(0.3), CauchyKernel(0.5) + LaplacianKernel(0.3)):
+        whole, blocks = (
+            Coupling(kernel, prior=prior, divergence=divergence, partition=partition, block_size=size)
+            for size in (None, 7)
+        )
+        tolerance = 1e-7 if partition == "all" else 1e-10  # in blocks, the distance to oneself is rounding
+        assert_same(whole(z, target=targets[target]), blocks(z, target=targets[target]), [z], tolerance)
+
+
+@pytest.mark.parametrize("kernel", [CosineKernel(0.3), LaplacianKernel(0.5), InnerProductKernel(0.5, 0.3)], ids=repr)
+@pytest.mark.parametrize("prior", ["out_degree", "edges", "bernoulli"])
+def test_two_sides_held_whole_equal_blocks(kernel, prior):
+    x, y = embeddings(9, seed=25), embeddings(7, seed=26)
+    target = from_captions(torch.arange(9) % 7, torch.arange(7))
+    whole, blocks = (Coupling(kernel, prior=prior, partition="all", block_size=size) for size in (None, 4))
+    assert_same(whole(x, y, target=target), blocks(x, y, target=target), [x, y])
+
+
+def test_a_second_backward_through_a_held_graph_gives_the_same():
+    z = embeddings(6, seed=27)
+    for kernel in (CosineKernel(0.2), LaplacianKernel(0.2)):
+        loss = Coupling(kernel)(z, target=two_views(3))
+        first, second = (torch.autograd.grad(loss, z, retain_graph=True)[0] for _ in range(2))
+        assert torch.equal(first, second)
 
 
 @pytest.mark.parametrize(("prior", "divergence"), LEGAL)

@@ -7,7 +7,7 @@ import torch
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.graph import kernels
-from eigenview.graph.geometry import distance_power
+from eigenview.graph.geometry import Geometry, distance_power, unit_rows
 from eigenview.graph.kernel_text import read_kernel
 from eigenview.graph.kernels import (
     CauchyKernel,
@@ -199,3 +199,22 @@ def test_shapes_that_do_not_fit_are_refused():
         concatenated(GaussianKernel(1.0), LaplacianKernel(1.0))(torch.ones(2, 3), torch.ones(2, 3))
     with pytest.raises(TypeError):
         GaussianKernel(1.0) + 3
+
+
+def test_unit_rows_have_the_gradients_of_autograd_once_and_twice():
+    rows = torch.randn(5, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    for size in (1.0, 1e-20):
+        assert torch.autograd.gradcheck(lambda z, s=size: unit_rows(z * s), rows.clone().requires_grad_())
+        assert torch.autograd.gradgradcheck(lambda z, s=size: unit_rows(z * s), rows.clone().requires_grad_())
+    norm = rows.norm(dim=1, keepdim=True)
+    torch.testing.assert_close(unit_rows(rows, norm), unit_rows(rows), rtol=0, atol=1e-15)
+    assert torch.equal(unit_rows(torch.zeros(2, 3)), torch.zeros(2, 3))
+
+
+def test_distances_among_rows_have_the_gradients_of_autograd():
+    rows = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
+    listed = (torch.arange(6), torch.arange(6).roll(3))
+    assert torch.autograd.gradcheck(lambda z: Geometry(z, z, exact=listed).squared_distance, rows)
+    assert torch.autograd.gradcheck(lambda z: Geometry(z, z.flip(0), paired=True).squared_distance, rows)
+    plain = Geometry(rows, rows.clone()).squared_distance
+    torch.testing.assert_close(Geometry(rows, rows).squared_distance, plain, rtol=0, atol=1e-12)

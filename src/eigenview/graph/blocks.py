@@ -9,7 +9,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from eigenview.graph.kernels import InnerProductKernel, Kernel
+from eigenview.graph.kernels import BARE, Kernel
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,24 @@ class Mask:
     same: tuple[Tensor, Tensor] | None = None
     different: tuple[Tensor, Tensor] | None = None
     is_symmetric: bool = True
+
+    def fill(self, values: Tensor, value: float) -> Tensor:
+        """Write ``value`` over the edges of a whole (n, m) matrix that do not count, in place."""
+        if self.excluded is not None:
+            values[self.excluded] = value
+        if self.same is not None:
+            values.masked_fill_(self.same[0][:, None] != self.same[1][None, :], value)
+        if self.different is not None:
+            values.masked_fill_(self.different[0][:, None] == self.different[1][None, :], value)
+        return values
+
+    def within(self, block: Block) -> Mask:
+        """The mask of one block."""
+
+        def cut(ids: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
+            return ids and (ids[0][block.rows], ids[1][block.columns])
+
+        return Mask(block.excluded, cut(self.same), cut(self.different))
 
 
 @dataclass(frozen=True)
@@ -76,14 +94,7 @@ class Blocks:
 
     def fill(self, values: Tensor, block: Block, value: float) -> Tensor:
         """Write ``value`` over the edges that do not count, in place."""
-        if block.excluded is not None:
-            values[block.excluded] = value
-        if self.mask.same is not None:
-            values.masked_fill_(self.mask.same[0][block.rows, None] != self.mask.same[1][None, block.columns], value)
-        if self.mask.different is not None:
-            rows, columns = self.mask.different
-            values.masked_fill_(rows[block.rows, None] == columns[None, block.columns], value)
-        return values
+        return self.mask.within(block).fill(values, value)
 
 
 @dataclass
@@ -117,7 +128,7 @@ class Similarities:
         else:
             self.candidates = _Side(candidates, torch.zeros_like(candidates) if needs[1] else None)
         self.setting_gradients = [torch.zeros_like(setting) for setting in self.settings]
-        self.is_bare = not self.settings and kernel == InnerProductKernel()
+        self.is_bare = not self.settings and kernel == BARE
         self._buffer: Tensor | None = None
 
     def of(self, block: Block) -> Tensor:

@@ -9,8 +9,8 @@ from torch import Tensor
 
 from eigenview.errors import DataError, NotFiniteError, SettingError, ShapeError
 from eigenview.graph.eager import eager
-from eigenview.graph.geometry import at_least_float32
-from eigenview.graph.targets import PARTITION_SETS, PartitionSet, SameItem, SimilarItems, Target, WeightedGraph
+from eigenview.graph.geometry import at_least_float32, unit_rows
+from eigenview.graph.targets import PARTITION_SETS, Crops, PartitionSet, SimilarItems, Target, WeightedGraph
 
 WITHOUT_ONESELF: tuple[PartitionSet, ...] = ("others", "negatives", "same_view")
 
@@ -18,10 +18,7 @@ WITHOUT_ONESELF: tuple[PartitionSet, ...] = ("others", "negatives", "same_view")
 def prepared(embeddings: Tensor, *, normalize: bool) -> Tensor:
     """At least float32, and on the unit sphere if asked."""
     embeddings = at_least_float32(embeddings)
-    if not normalize:
-        return embeddings
-    largest = embeddings.detach().abs().amax(dim=1, keepdim=True)  # first to size 1: no square over- or underflows
-    return torch.nn.functional.normalize(embeddings / largest.where(largest > 0, 1), dim=1)
+    return unit_rows(embeddings) if normalize else embeddings
 
 
 @eager
@@ -31,6 +28,24 @@ def check_embeddings(embeddings: Mapping[str, Tensor], *, normalize: bool, check
     if check_values:
         for name, rows in embeddings.items():
             _check_values(name, rows.detach(), normalize=normalize)
+
+
+@eager
+def checked(embeddings: Mapping[str, Tensor], *, normalize: bool, check_values: bool = True) -> dict[str, Tensor]:
+    """:func:`check_embeddings` and :func:`prepared` in one: the norms say whether there is anything to refuse."""
+    check_embeddings(embeddings, normalize=normalize, check_values=check_values and not normalize)
+    if not (normalize and check_values):
+        return {name: prepared(rows, normalize=normalize) for name, rows in embeddings.items()}
+    return {name: _checked_unit(name, at_least_float32(rows)) for name, rows in embeddings.items()}
+
+
+def _checked_unit(name: str, rows: Tensor) -> Tensor:
+    norm = torch.linalg.vector_norm(rows.detach(), dim=1, keepdim=True)
+    smallest, largest = torch.aminmax(norm)  # NaN where a value is
+    if smallest.item() > 1e-15 and largest.item() < 1e15:
+        return unit_rows(rows, norm)
+    _check_values(name, rows.detach(), normalize=True)
+    return unit_rows(rows)
 
 
 def check_enough(count: int, what: str = "embeddings") -> None:
@@ -72,7 +87,9 @@ def check_target(target: Target, anchors: Tensor, candidates: Tensor | None) -> 
                 f"soft targets need a vector for each embedding of two sides; got {given[0]} for {len(anchors)} "
                 f"anchors and {given[1]} for {0 if candidates is None else len(candidates)} candidates"
             )
-    if not isinstance(target, SameItem):
+    if isinstance(target, WeightedGraph | SimilarItems):
+        return
+    if isinstance(target, Crops) and candidates is None and target.rows == len(anchors):
         return
     if (target.candidate_ids is None) != (candidates is None):
         which = "only the anchors have" if target.candidate_ids is None else "both sides have"
@@ -108,9 +125,9 @@ def _check_shapes(embeddings: Mapping[str, Tensor]) -> None:
         if rows.shape[0] == 0 or rows.shape[1] == 0:
             raise ShapeError(f"{name} must not be empty; got shape {tuple(rows.shape)}")
     for aspect in ("dtype", "device"):
-        kinds = {str(getattr(rows, aspect)) for rows in embeddings.values()}
+        kinds = {getattr(rows, aspect) for rows in embeddings.values()}
         if len(kinds) > 1:
-            raise ShapeError(f"all embeddings need one {aspect}; got {', '.join(sorted(kinds))}")
+            raise ShapeError(f"all embeddings need one {aspect}; got {', '.join(sorted(map(str, kinds)))}")
     widths = {rows.shape[1] for rows in embeddings.values()}
     if len(widths) > 1:
         got = ", ".join(f"{name} {tuple(rows.shape)}" for name, rows in embeddings.items())

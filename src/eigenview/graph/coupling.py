@@ -28,20 +28,16 @@ from eigenview.graph import checks
 from eigenview.graph.blocks import Mask
 from eigenview.graph.eager import eager
 from eigenview.graph.edges import Graph
-from eigenview.graph.kernels import InnerProductKernel, Kernel
-from eigenview.graph.streaming import reduce_rows
+from eigenview.graph.held import EDGES_HELD, HeldGraph
+from eigenview.graph.kernels import Kernel
+from eigenview.graph.partition import partition_mask, positives_over
 from eigenview.graph.targets import (
     PARTITION_SETS,
-    DenseWeights,
     Edges,
-    EqualIds,
     PartitionSet,
     Positives,
     SameItem,
-    SimilarItems,
-    SoftWeights,
     Target,
-    positive_edges,
 )
 
 Prior = Literal["out_degree", "edges", "bernoulli"]
@@ -105,8 +101,7 @@ class Coupling:
         are their own; ``extra`` (e, d) candidates without positives, the same on every process."""
         bound = _Bound.of(self, anchors, candidates, target, extra, group)
         if self.divergence == "cross_entropy":
-            terms = bound.terms()
-            return terms.attraction + terms.repulsion
+            return bound.cross_entropy()
         return bound.distance_to_indicators()
 
     @eager
@@ -172,7 +167,7 @@ class _Bound:
         with refusing_together(group, anchors.device):
             given = {"anchors": anchors, "candidates": candidates, "extra candidates": extra}
             present = {name: rows for name, rows in given.items() if rows is not None}
-            checks.check_embeddings(present, normalize=spec.normalize, check_values=spec.check_values)
+            rows = checks.checked(present, normalize=spec.normalize, check_values=spec.check_values)
             spec.kernel.check()
             checks.check_partition(spec.partition, anchors, candidates, extra)
             checks.check_target(target, anchors, candidates)
@@ -182,45 +177,61 @@ class _Bound:
                 checks.check_enough(sum(counts))
             checks.check_columns(target, anchors, sum(counts))
 
-        a = checks.prepared(anchors, normalize=spec.normalize)
-        y = None if candidates is None else checks.prepared(candidates, normalize=spec.normalize)
-        graph = Graph.of(
-            spec.kernel,
-            a,
-            None if y is None and len(counts) == 1 else gather_rows(a if y is None else y, group, counts=counts),
-            None if extra is None else checks.prepared(extra, normalize=spec.normalize),
-            unit=spec.normalize,
-            biased=spec.prior == "bernoulli",
-            block_size=spec.block_size,
-        )
+        a, y, extra = (rows.get(name) for name in given)
+        assert a is not None
         self_column = None
         if candidates is None:
             start = row_offset(counts, group)
             self_column = torch.arange(start, start + len(anchors), device=anchors.device)
-        column_ids = None
-        if isinstance(target, SameItem):
-            mine = target.ids if target.candidate_ids is None else target.candidate_ids
-            column_ids = gather_rows(mine, group, counts=counts)
-        if isinstance(target, SimilarItems):
-            positives: Positives = _soft_weights(target, a.dtype, counts, group)
+        positives = positives_over(target, self_column, counts, group, a.dtype)
+        is_held = len(counts) == 1 and spec.block_size is None and extra is None and len(a) * counts[0] <= EDGES_HELD
+        are_apart = isinstance(positives, Edges) and spec.partition in ("others", "all") and not is_held
+        mask = partition_mask(spec.partition, target, positives, self_column, counts, group, are_apart=are_apart)
+        graph: Graph
+        if is_held:
+            graph = HeldGraph.holding(spec.kernel, a, y, positives, unit=spec.normalize)
         else:
-            positives = positive_edges(target, column_ids, self_column, a.dtype)
-        mask = _partition_mask(spec.partition, target, positives, self_column, counts, group)
-        are_apart = isinstance(positives, Edges) and spec.partition in ("others", "all")
+            graph = Graph.of(
+                spec.kernel,
+                a,
+                None if y is None and len(counts) == 1 else gather_rows(a if y is None else y, group, counts=counts),
+                extra,
+                unit=spec.normalize,
+                biased=spec.prior == "bernoulli",
+                block_size=spec.block_size,
+            )
         return cls(spec, graph, positives, mask, are_apart, group)
 
-    def terms(self) -> Terms:
-        pull, row_weight = self.graph.weighted_rows(self.positives)
+    def cross_entropy(self) -> Tensor:
+        """The two terms in one sum."""
+        is_usual = self.spec.prior == "out_degree" and self.spec.partition in ("others", "all")
+        if is_usual and isinstance(self.graph, HeldGraph) and isinstance(self.positives, Edges):
+            return self.graph.cross_entropy(self.positives, self.mask, self._scale())
         if self.spec.prior == "edges":
+            terms = self.terms()
+            return terms.attraction + terms.repulsion
+        pull, push, scale = self._pull_and_push()
+        return sum_over_processes((push - pull).sum(), self.group) / scale
+
+    def terms(self) -> Terms:
+        if self.spec.prior == "edges":
+            pull, row_weight = self.graph.weighted_rows(self.positives)
             weight = sum_over_processes(row_weight.sum(), self.group)
             checks.check_positives(weight)
             return Terms(-sum_over_processes(pull.sum(), self.group) / weight, self.log_partition_of_all())
+        pull, push, scale = self._pull_and_push()
+        pull, push = (sum_over_processes(rows.sum(), self.group) / scale for rows in (pull, push))
+        return Terms(-pull, push)
+
+    def _pull_and_push(self) -> tuple[Tensor, Tensor, Tensor | int]:
+        """Σ_j P_ij log k_ij and what normalises it, each (n,), and the number to divide by."""
+        pull, row_weight = self.graph.weighted_rows(self.positives)
         if self.spec.prior == "bernoulli":
-            push = self._over_partition("softplus_sum").sum()
+            push = self._over_partition("softplus_sum")
         else:
-            push = (row_weight * self._over_partition("log_sum")).sum()
-        scale = self._scale(row_weight)
-        return Terms(-sum_over_processes(pull.sum(), self.group) / scale, sum_over_processes(push, self.group) / scale)
+            push = self._over_partition("log_sum")
+            push = push if self._is_one_each else row_weight * push
+        return pull, push, self._scale()
 
     def distance_to_indicators(self) -> Tensor:
         """Σ|T−Q| or Σ(T−Q)² over the partition set. Only the positives need visiting: elsewhere T is 0 and each row of
@@ -233,8 +244,7 @@ class _Bound:
             rows = rows + (of_squares - 2 * log_partition).exp()  # Σ Q²
         else:
             rows = rows + 1  # Σ Q
-        _, row_weight = self.graph.row_weights(self.positives)
-        return sum_over_processes(rows.sum(), self.group) / self._scale(row_weight)
+        return sum_over_processes(rows.sum(), self.group) / self._scale()
 
     def _over_partition(self, reduction: Literal["log_sum", "softplus_sum"]) -> Tensor:
         """(n,) log Σ k or Σ log(1+k) over each anchor's partition set.
@@ -252,7 +262,7 @@ class _Bound:
         if reduction == "softplus_sum":
             return sum(per_anchor[1:], per_anchor[0])
         total = reduce(torch.logaddexp, per_anchor)
-        if self.spec.check_values:
+        if self.spec.check_values and self.spec.partition not in ("others", "all"):
             with refusing_together(self.group, total.device):
                 checks.check_company(total.detach(), self.spec.partition)
         return total
@@ -260,46 +270,18 @@ class _Bound:
     def log_partition_of_all(self) -> Tensor:
         return log_sum_over_all(self._over_partition("log_sum"), self.group)
 
-    def _scale(self, row_weight: Tensor) -> Tensor:
+    @property
+    def _is_one_each(self) -> bool:
+        return isinstance(self.positives, Edges) and self.positives.is_one_each
+
+    def _scale(self) -> Tensor | int:
         """How many anchors have a positive, over all processes; 1 when the reduction is a sum."""
+        if self._is_one_each:
+            return len(self.graph.anchors) if self.spec.reduction == "mean" else 1
+        _, row_weight = self.graph.row_weights(self.positives)
         anchors = sum_over_processes((row_weight > 0).sum(), self.group)
         checks.check_positives(anchors)
         return anchors if self.spec.reduction == "mean" else torch.ones_like(anchors)
-
-
-def _soft_weights(target: SimilarItems, dtype: torch.dtype, counts: list[int], group: Group) -> SoftWeights:
-    rows = target.vectors.to(dtype) / target.temperature
-    columns = gather_rows(target.candidate_vectors.to(dtype), group, counts=counts)
-    return SoftWeights(rows, columns, reduce_rows(rows, columns, InnerProductKernel()))
-
-
-def _partition_mask(
-    partition: PartitionSet,
-    target: Target,
-    positives: Positives,
-    self_column: Tensor | None,
-    counts: list[int],
-    group: Group,
-) -> Mask:
-    own = None
-    if self_column is not None and partition != "all":
-        own = (torch.arange(len(self_column), device=self_column.device), self_column)
-    if partition == "same_view":
-        views = target.views if isinstance(target, SameItem) else None
-        if views is None or self_column is None:
-            raise SettingError("partition same_view needs a target that knows its views: two_views(...) or crops(...)")
-        return Mask(excluded=own, same=(views, gather_rows(views, group, counts=counts)))
-    if isinstance(positives, DenseWeights | SoftWeights):
-        if partition == "negatives":
-            raise SettingError("partition negatives needs listed positives: give the graph as a sparse tensor")
-        return Mask(excluded=own)
-    if isinstance(positives, EqualIds):
-        ids = (positives.row_ids, positives.column_ids)
-        return Mask(excluded=own, different=ids if partition == "negatives" else None)
-    row, column = positives.row, positives.column
-    if own is not None:
-        row, column = torch.cat([own[0], row]), torch.cat([own[1], column])
-    return Mask(excluded=(row, column), is_symmetric=isinstance(target, SameItem))
 
 
 def _require_one_of(name: str, value: object, allowed: tuple[str, ...]) -> None:

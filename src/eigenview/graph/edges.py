@@ -9,7 +9,7 @@ from torch import Tensor
 
 from eigenview.errors import SettingError
 from eigenview.graph.blocks import Mask
-from eigenview.graph.kernels import InnerProductKernel, Kernel, ProductKernel
+from eigenview.graph.kernels import BARE, Kernel, ProductKernel
 from eigenview.graph.scalars import Scalar
 from eigenview.graph.streaming import Reduction, edge_similarities, reduce_rows, softplus
 from eigenview.graph.targets import DenseWeights, Edges, EqualIds, Positives, SoftWeights
@@ -48,17 +48,26 @@ class Graph:
         if candidates is None:
             root = form.scale**0.5
             extra = None if extra is None else extra * root
-            return cls(InnerProductKernel(), anchors * root, None, extra, form.bias, block_size)
+            return cls(BARE, anchors * root, None, extra, form.bias, block_size)
         anchors = anchors * form.scale
         if not biased:
-            return cls(InnerProductKernel(), anchors, candidates, extra, form.bias, block_size)
+            return cls(BARE, anchors, candidates, extra, form.bias, block_size)
         anchors = torch.cat([anchors, torch.ones_like(anchors[:, :1]) * form.bias], dim=1)
         candidates, extra = _with_ones(candidates), None if extra is None else _with_ones(extra)
-        return cls(InnerProductKernel(), anchors, candidates, extra, 0.0, block_size)
+        return cls(BARE, anchors, candidates, extra, 0.0, block_size)
+
+    @property
+    def is_bare(self) -> bool:
+        """log k is the inner product, as it is."""
+        return self.kernel is BARE
+
+    @property
+    def edges(self) -> int:
+        return len(self.anchors) * len(self.anchors if self.candidates is None else self.candidates)
 
     def squared(self) -> Graph:
         """The graph of k²."""
-        if not (isinstance(self.kernel, InnerProductKernel) and self.kernel == InnerProductKernel()):
+        if not self.is_bare:
             return replace(self, kernel=ProductKernel((self.kernel, self.kernel)), bias=2 * self.bias)
         scale = 2.0 if self.candidates is not None else 2.0**0.5
         extra = self.extra
@@ -76,26 +85,25 @@ class Graph:
     def _reduced(self, candidates: Tensor | None, reduction: Reduction, mask: Mask | None) -> Tensor:
         size = self.block_size
         reduced = reduce_rows(self.anchors, candidates, self.kernel, reduction=reduction, mask=mask, block_size=size)
-        return reduced + self.bias if reduction == "log_sum" else reduced
+        return self._with_bias(reduced, reduction)
+
+    def _with_bias(self, reduced: Tensor, reduction: Reduction) -> Tensor:
+        is_zero = isinstance(self.bias, float) and self.bias == 0
+        return reduced if is_zero or reduction != "log_sum" else reduced + self.bias
 
     def along(self, edges: Edges) -> Tensor:
         """log k on listed edges."""
-        return edge_similarities(self.anchors, self.candidates, self.kernel, (edges.row, edges.column)) + self.bias
+        similarities = edge_similarities(self.anchors, self.candidates, self.kernel, (edges.row, edges.column))
+        return self._with_bias(similarities, "log_sum")
 
     def weighted_rows(self, positives: Positives) -> tuple[Tensor, Tensor]:
         """Σ_j P_ij log k_ij and Σ_j P_ij, each (n,)."""
         _, row_weight = self.row_weights(positives)
         if isinstance(positives, Edges):
-            return self._added(positives, positives.weight * self.along(positives)), row_weight
+            along = self.along(positives)
+            return along if positives.is_one_each else self._added(positives, positives.weight * along), row_weight
         if isinstance(positives, DenseWeights | SoftWeights):
-            pull = reduce_rows(
-                self.anchors,
-                self.anchors if self.candidates is None else self.candidates,
-                self.kernel,
-                reduction="sum",
-                weights=positives.weights if isinstance(positives, DenseWeights) else positives,
-                block_size=self.block_size,
-            )
+            pull = self._over_weights(positives)
         else:
             pull = self._over_equal_ids(positives, "sum") * positives.row_weight
         return pull + row_weight * self.bias, row_weight
@@ -116,11 +124,12 @@ class Graph:
         if isinstance(positives, DenseWeights | SoftWeights):
             raise SettingError("a partition over positives needs listed ones: give the graph as a sparse tensor")
         if isinstance(positives, EqualIds):
-            reduced = self._over_equal_ids(positives, reduction)
-            return reduced + self.bias if reduction == "log_sum" else reduced
+            return self._with_bias(self._over_equal_ids(positives, reduction), reduction)
         similarities = self.along(positives)
         if reduction == "softplus_sum":
             return self._added(positives, softplus(similarities))
+        if positives.is_one_each:
+            return similarities
         highest = torch.full_like(self.anchors[:, 0], -torch.inf).detach()
         highest = highest.scatter_reduce(0, positives.row, similarities.detach(), "amax")
         shift = highest.nan_to_num(neginf=0.0)
@@ -140,7 +149,19 @@ class Graph:
         return (self.rows_over_positives(positives, "log_sum") - log_partition).exp()
 
     def _added(self, edges: Edges, values: Tensor) -> Tensor:
+        if edges.is_one_each:
+            return values
         return values.new_zeros(len(self.anchors)).index_add(0, edges.row, values)
+
+    def _over_weights(self, positives: DenseWeights | SoftWeights) -> Tensor:
+        return reduce_rows(
+            self.anchors,
+            self.anchors if self.candidates is None else self.candidates,
+            self.kernel,
+            reduction="sum",
+            weights=positives.weights if isinstance(positives, DenseWeights) else positives,
+            block_size=self.block_size,
+        )
 
     def _over_equal_ids(self, positives: EqualIds, reduction: Reduction) -> Tensor:
         """A reduction over positives found by id. Sorted by id they form blocks on the diagonal: only those are

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import SettingError
-from eigenview.graph.geometry import Geometry, distance_power
+from eigenview.graph.geometry import Geometry
 from eigenview.graph.scalars import InnerForm, Scalar, require_positive, with_gradient, written
 
 
@@ -107,6 +107,9 @@ class InnerProductKernel(_Elementary):
         return InnerForm(1 / self.temperature, self.bias)
 
 
+BARE = InnerProductKernel()  # blocks of it are matrix products and nothing else
+
+
 @dataclass(frozen=True, repr=False)
 class CosineKernel(InnerProductKernel):
     """log k = cos(a, y) / temperature + bias."""
@@ -156,8 +159,7 @@ class ExponentialKernel(_Elementary):
         super().check()
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
-        power = distance_power(geometry.squared_distance, self.gamma, floor=geometry.floor)
-        return power * (-1 / self.temperature)
+        return geometry.distance_power(self.gamma) * (-1 / self.temperature)
 
     def inner_form(self, *, unit: bool) -> InnerForm | None:
         return GaussianKernel(self.temperature / 2).inner_form(unit=unit) if self.gamma == 2 else None
@@ -170,7 +172,7 @@ class LaplacianKernel(_Elementary):
     temperature: Scalar = 1.0
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
-        return distance_power(geometry.squared_distance, 1.0, floor=geometry.floor) * (-1 / self.temperature)
+        return geometry.distance_power(1.0) * (-1 / self.temperature)
 
 
 @dataclass(frozen=True, repr=False)

@@ -254,13 +254,19 @@ def _pull_plain(task: _Task, similarities: Similarities, result: Tensor, gradien
 def _gradients(
     similarities: Similarities, incoming: Tensor, anchors: Tensor, candidates: Tensor | None, settings: list[Tensor]
 ) -> tuple[Tensor | None, ...]:
-    """Gradients of anchors, candidates and settings, which refuse to be differentiated again."""
+    """Gradients of anchors, candidates and settings."""
     of_candidates = None if candidates is None else similarities.candidates.gradient
     gradients = (similarities.anchors.gradient, of_candidates, *similarities.setting_gradients)
     if not torch.is_grad_enabled():
         return gradients
     sources = [tensor for tensor in (incoming, anchors, candidates, *settings) if tensor is not None]
-    return tuple(None if gradient is None else _Once.apply(gradient, *sources) for gradient in gradients)  # type: ignore[no-untyped-call]
+    return tuple(None if gradient is None else once(gradient, *sources) for gradient in gradients)
+
+
+def once(gradient: Tensor, *sources: Tensor) -> Tensor:
+    """The same gradient, which refuses to be differentiated again."""
+    refusing: Tensor = _Once.apply(gradient, *sources)  # type: ignore[no-untyped-call]
+    return refusing
 
 
 class _Once(torch.autograd.Function):

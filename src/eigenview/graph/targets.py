@@ -7,12 +7,14 @@ Ids must agree across processes: two views of one image carry one id wherever th
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.graph.blocks import Mask
 
 PartitionSet = Literal["others", "all", "negatives", "same_view", "extra", "positives_and_extra"]
 PARTITION_SETS: dict[str, str] = {
@@ -29,12 +31,44 @@ assert set(PARTITION_SETS) == set(get_args(PartitionSet))
 @dataclass(frozen=True)
 class SameItem:
     """Positive where ids agree, oneself excepted. ``ids`` (n,) of the anchors, ``candidate_ids`` (m,) of the
-    candidates (None: the anchors are their own), ``views`` (n,) says which view of its item an anchor is."""
+    candidates (None: the anchors are their own)."""
 
     ids: Tensor
     candidate_ids: Tensor | None = None
-    views: Tensor | None = None
     as_indicators: bool = False
+
+
+@dataclass(frozen=True)
+class Crops:
+    """:class:`SameItem` for ``views`` views of every item, view by view: what is asked of it is counted, not sorted."""
+
+    items: int
+    views: int
+    offset: int
+    as_indicators: bool
+    device: torch.device | None
+    candidate_ids: None = None
+
+    @property
+    def rows(self) -> int:
+        return self.items * self.views
+
+    @cached_property
+    def ids(self) -> Tensor:
+        return torch.arange(self.offset, self.offset + self.items, device=self.device).repeat(self.views)
+
+    @property
+    def view_numbers(self) -> Tensor:
+        return torch.arange(self.views, device=self.device).repeat_interleave(self.items)
+
+    def edges(self, dtype: torch.dtype) -> Edges:
+        """Among themselves: each view with the next, the one after it, …, round the circle."""
+        number = torch.arange(self.rows, device=self.device)
+        if self.views == 2:
+            return Edges(number, number.roll(self.items), torch.ones_like(number, dtype=dtype), is_one_each=True)
+        column = torch.cat([number.roll(-self.items * step) for step in range(1, self.views)])
+        weight = torch.ones_like(column, dtype=dtype)
+        return Edges(number.repeat(self.views - 1), column, weight if self.as_indicators else weight / (self.views - 1))
 
 
 @dataclass(frozen=True)
@@ -58,27 +92,24 @@ class SimilarItems:
     temperature: float = 0.1
 
 
-Target = SameItem | WeightedGraph | SimilarItems
+Target = SameItem | Crops | WeightedGraph | SimilarItems
 
 
-def two_views(
-    items: int, *, offset: int = 0, as_indicators: bool = False, device: torch.device | None = None
-) -> SameItem:
+def two_views(items: int, *, offset: int = 0, as_indicators: bool = False, device: torch.device | None = None) -> Crops:
     """View a of every item, then view b: [a; b] of length 2·items, i⁺ = i ± items."""
     return crops(items, 2, offset=offset, as_indicators=as_indicators, device=device)
 
 
 def crops(
     items: int, views: int, *, offset: int = 0, as_indicators: bool = False, device: torch.device | None = None
-) -> SameItem:
+) -> Crops:
     """``views`` views of every item, view by view; all other views of an item are its positives.
 
     ``offset``: how many items the processes before this one hold.
     """
     if items < 1 or views < 2:
         raise SettingError(f"positives need at least one item and two views of it; got {items} items, {views} views")
-    ids = torch.arange(offset, offset + items, device=device).repeat(views)
-    return SameItem(ids, None, torch.arange(views, device=device).repeat_interleave(items), as_indicators)
+    return Crops(items, views, offset, as_indicators, device)
 
 
 def from_labels(labels: Tensor, *, as_indicators: bool = False) -> SameItem:
@@ -126,11 +157,13 @@ def _require_ids(name: str, ids: Tensor) -> None:
 
 @dataclass(frozen=True)
 class Edges:
-    """Positive edges as lists: ``row`` (e,), ``column`` (e,), ``weight`` (e,)."""
+    """Positive edges as lists: ``row`` (e,), ``column`` (e,), ``weight`` (e,). ``is_one_each``: row i has
+    edge i alone, of weight 1."""
 
     row: Tensor
     column: Tensor
     weight: Tensor
+    is_one_each: bool = False
 
 
 @dataclass(frozen=True)
@@ -142,6 +175,13 @@ class EqualIds:
     row_count: Tensor
     row_weight: Tensor
     self_column: Tensor | None
+
+    @property
+    def mask(self) -> Mask:
+        own = None
+        if self.self_column is not None:
+            own = (torch.arange(len(self.row_ids), device=self.row_ids.device), self.self_column)
+        return Mask(excluded=own, same=(self.row_ids, self.column_ids))
 
 
 @dataclass(frozen=True)
@@ -176,7 +216,7 @@ def positive_edges(
     anchor stands among the candidates, None if it does not."""
     if isinstance(target, WeightedGraph):
         return _graph_edges(target, self_column, dtype)
-    assert isinstance(target, SameItem)
+    assert isinstance(target, SameItem | Crops)
     assert column_ids is not None
     ordered, order = torch.sort(column_ids, stable=True)
     start = torch.searchsorted(ordered, target.ids)

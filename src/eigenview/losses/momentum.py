@@ -10,7 +10,7 @@ from torch import Tensor
 
 from eigenview.distributed import Group, refusing_together, row_counts
 from eigenview.errors import SettingError
-from eigenview.graph.checks import check_embeddings, check_same_shape, prepared
+from eigenview.graph.checks import check_embeddings, check_same_shape, checked
 from eigenview.graph.coupling import Coupling, log_partition, log_sum_over_all
 from eigenview.graph.geometry import at_least_float32
 from eigenview.graph.kernels import CosineKernel, GaussianKernel, Kernel
@@ -83,8 +83,7 @@ def momentum_align_uniform(
     given = {name: at_least_float32(rows) for name, rows in given.items()}
     with refusing_together(group, query.device):
         check_same_shape({"query": query, "key": key})
-        check_embeddings(given, normalize=normalize, check_values=check_values)
-    q, k, bank = (prepared(rows, normalize=normalize) for rows in given.values())
+        q, k, bank = checked(given, normalize=normalize, check_values=check_values).values()
     potential = GaussianKernel(1 / (2 * t))
     items = sum(row_counts(q, group))
     push, pairs = log_sum_over_all(reduce_rows(q, bank, potential), group), float(items * len(bank))

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from eigenview.distributed import Group, refusing_together, row_counts, row_offset, sum_over_processes
 from eigenview.errors import ShapeError
-from eigenview.graph.checks import check_embeddings, check_enough, check_same_shape, prepared
+from eigenview.graph.checks import check_embeddings, check_enough, check_same_shape, checked
 from eigenview.graph.coupling import Coupling
 from eigenview.graph.targets import crops
 
@@ -47,8 +47,8 @@ def prepare_views(
     """Checked views, on the sphere if asked, and the number of items over all processes."""
     with refusing_together(group, views[0].device if views else CPU):
         check_same_shape(named(views))
-        check_embeddings(named(views), normalize=normalize, check_values=check_values)
-    return [prepared(view, normalize=normalize) for view in views], sum(row_counts(views[0], group))
+        rows = checked(named(views), normalize=normalize, check_values=check_values)
+    return list(rows.values()), sum(row_counts(views[0], group))
 
 
 def mean_over_items(rows: Tensor, group: Group, *, count: int | None = None) -> Tensor:
