@@ -213,3 +213,72 @@ def test_more_pictures_than_there_are_cannot_be_chosen(shop: Path, capsys: pytes
     assert "choose 1 to 33 rows, as many as have no label; got 40" in refused(
         capsys, "choose", "photos.npz", "-n", "40", "--labels", "answers.csv"
     )
+
+
+def test_an_audit_names_the_labels_that_are_wrong(shop: Path, capsys: pytest.CaptureFixture[str]):
+    said = [(name, "dog" if row in (3, 30) else name.partition("s/")[0]) for row, name in enumerate(names())]
+    write_answers(shop / "said.csv", said)
+    words = ["audit", "photos.npz", "--labels", "said.csv", "--outliers", "4"]
+    assert main([*words, "-o", "audit.csv", "--sheet", "audit.png"]) == 0
+    rows = read_rows(shop / "audit.csv")
+    suspects = [row for row in rows if row["kind"] == "label"]
+    assert {(row["name"], row["given"], row["suggested"]) for row in suspects} == {
+        ("cats/03.jpg", "dog", "cat"),
+        ("gulls/30.jpg", "dog", "gull"),
+    }
+    assert all(float(row["probability"]) > 0.5 for row in suspects)
+    assert [row["kind"] for row in rows].count("outlier") == 4
+    assert (shop / "audit.png").is_file()
+    assert "2 of 36 labels (5.6%) are probably wrong" in capsys.readouterr().out
+    assert main([*words, "--json"]) == 0
+    assert [each["row"] for each in json.loads(capsys.readouterr().out)["suspects"]] == [
+        names().index(row["name"]) for row in suspects
+    ]
+
+
+def test_an_audit_takes_labels_from_the_vectors_file_or_says_that_it_has_none(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert "photos.npz has no labels: give them (--labels FILE)" in refused(capsys, "audit", "photos.npz")
+    write_vectors(shop / "labelled.npz", numbers=True)
+    assert main(["audit", "labelled.npz", "-o", "audit.csv"]) == 0
+    assert not [row for row in read_rows(shop / "audit.csv") if row["kind"] == "label"]
+    assert "answers.csv is there already" in refused(capsys, "audit", "labelled.npz", "-o", "answers.csv")
+
+
+def test_classes_of_one_are_left_out_and_one_class_is_refused(shop: Path, capsys: pytest.CaptureFixture[str]):
+    one_fox = [(name, "fox" if row == 5 else name.partition("s/")[0]) for row, name in enumerate(names())]
+    write_answers(shop / "said.csv", one_fox)
+    assert main(["audit", "photos.npz", "--labels", "said.csv", "-o", "audit.csv"]) == 0
+    assert "nothing can be said about classes of a single picture: fox" in capsys.readouterr().out
+    assert "an audit needs two classes of at least two pictures each" in refused(
+        capsys, "audit", "photos.npz", "--labels", "answers.csv"
+    )
+    write_answers(shop / "cats.csv", [(name, "cat") for name in names()])
+    assert "an audit needs two classes" in refused(capsys, "audit", "photos.npz", "--labels", "cats.csv")
+
+
+def test_leaks_between_two_folders_are_confirmed_on_the_pixels(shop: Path, capsys: pytest.CaptureFixture[str]):
+
+    from tests.data.test_crops import cropped, picture
+
+    for number in range(24):
+        for folder in ("train", "test"):
+            (shop / folder / "ab"[number % 2]).mkdir(parents=True, exist_ok=True)
+        picture(number, 48).save(shop / "train" / "ab"[number % 2] / f"{number:02d}.png")
+        other = picture(number if number < 4 else 100 + number, 48)
+        other = cropped(other, 0.92, 0.03, 0.05) if number % 2 else other
+        other.save(shop / "test" / "ab"[number % 2] / f"{number:02d}.jpg", quality=85)
+    words = ["audit", "small", "--source", "train/?labelled=yes", "--against", "test/", "--no-copies", "--json"]
+    assert main([*words, "-o", "audit.parquet"]) == 0
+    leaks = json.loads(capsys.readouterr().out)["leaks"]
+    assert {tuple(Path(path).stem for path in pair["paths"]) for pair in leaks} == {
+        (f"{number:02d}", f"{number:02d}") for number in range(4)
+    }
+    np.save(shop / "narrow.npy", np.ones((4, 5), dtype=np.float32))
+    assert "two sets are compared by vectors of one encoder" in refused(
+        capsys, "audit", "runs/train-small", "--against", "narrow.npy"
+    )
+    assert "to embed test/ the encoder is needed that made labelled.npz" in refused(
+        capsys, "audit", str(write_vectors(shop / "labelled.npz", numbers=True).name), "--against", "test/"
+    )

@@ -258,5 +258,14 @@ def test_choosing_spreading_and_predicting_are_the_same(both: Both):
     assert np.allclose(spread.probability, [entry["probability"] for entry in answer["labels"]], atol=2e-6)
     later = json.loads(both.told("predict", "all.head.safetensors", "labelled.npy", "--json"))
     assert mine.predict(spread.labeller).labels == [entry["label"] for entry in later["labels"]]
+    audit = json.loads(both.told("audit", "labelled.npy", "--against", "labelled.npy", "--json"))
+    audited = mine.audit(against=mine)
+    assert [(each.row, each.suggested) for each in audited.suspects] == [
+        (each["row"], each["suggested"]) for each in audit["suspects"]
+    ]
+    assert [outlier.row for outlier in audited.outliers] == [each["row"] for each in audit["outliers"]]
+    assert audited.leaks is not None
+    assert [list(pair.rows) for pair in audited.leaks.pairs] == [pair["rows"] for pair in audit["leaks"]]
+    assert len(audited.leaks.pairs) == 40  # a set against itself
     by_number = mine.spread([said.get(name) for name in mine.names])
     assert np.array_equal(by_number.probabilities, spread.probabilities)

@@ -48,6 +48,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
         "choose": Verb("choose", "which pictures to label: a few that stand for all", GOES_ON),
         "spread": Verb("spread", "the labels of all pictures from a few, with probabilities", GOES_ON),
         "predict": Verb("predict", "the labels of later pictures, by what spread kept", GOES_ON),
+        "audit": Verb("audit", "labels that are probably wrong, odd ones out, copies, leaks into another set", GOES_ON),
     },
     "Check": {
         "data check": Verb("data_check", "open every image of a source and say what is there"),

@@ -85,7 +85,7 @@ class Thumbnail:
     def details(self) -> dict[int, Floats]:
         """Unit vectors of fine detail by the side it was taken at; without those too faint to count."""
         sides = [side for side in (COARSE, COARSE // 2) if side <= len(self.colours)]
-        taken = {side: _detail(_pooled(self.colours @ LUMINANCE, side)) for side in sides}
+        taken = {side: _detail(pooled(self.colours @ LUMINANCE, side)) for side in sides}
         return {side: detail / size for side, (detail, size) in taken.items() if size > 0}
 
     @cached_property
@@ -160,7 +160,7 @@ def _difference(first: Thumbnail, second: Thumbnail) -> float:
     side = min(len(first.luminance), len(second.luminance))
     while first.size != second.size and side > CELL and side * 1.5 > smallest:  # resizing blurs the finest scale
         side //= 2
-    a, b = (_pooled(thumbnail.luminance.astype(np.float32), side) for thumbnail in (first, second))
+    a, b = (pooled(thumbnail.luminance.astype(np.float32), side) for thumbnail in (first, second))
     compared = ~(((a > BRIGHT) & (b > BRIGHT)) | ((a < DARK) & (b < DARK)))
     if compared.sum() < side:
         compared[:] = True
@@ -182,7 +182,7 @@ def _colour_difference(first: Thumbnail, second: Thumbnail) -> float:
     """The largest difference of colour, without brightness, in any of 4 × 4 parts."""
     chroma = []
     for thumbnail in (first, second):
-        parts = _pooled(thumbnail.colours, 4)
+        parts = pooled(thumbnail.colours, 4)
         grey = parts @ LUMINANCE
         chroma.append(np.stack([(parts[:, :, 2] - grey) * 0.564, (parts[:, :, 0] - grey) * 0.713], axis=2))
     return float(np.linalg.norm(chroma[0] - chroma[1], axis=2).max())
@@ -223,7 +223,7 @@ def _averaged(channel: npt.NDArray[np.generic], side: int) -> Floats:
     return np.asarray(shrunk, dtype=np.float32)
 
 
-def _pooled(values: Floats, side: int) -> Floats:
+def pooled(values: Floats, side: int) -> Floats:
     """(side, side, …): means of square blocks."""
     factor = len(values) // side
     if factor <= 1:

@@ -15,14 +15,18 @@ from eigenview.diagnostics.duplicates import COSINE
 from eigenview.evaluation import Measuring, open_labelled
 from eigenview.evaluation.tasks import TEST_SHARE
 from eigenview.labels import (
+    Audit,
     Chosen,
     Labeller,
     Suggestions,
+    audit,
     choose_images,
     labels_from,
+    own_labels,
     read_labeller,
     spread_labels,
 )
+from eigenview.labels.audits import OUTLIERS
 from eigenview.labels.label_files import AnyLabels
 from eigenview.report import write_report
 from eigenview.report.structure import first_projection
@@ -122,6 +126,28 @@ class Embeddings:
         """Labels by the head that :meth:`spread` made of other images (``.labeller``), or its file."""
         labeller = head if isinstance(head, Labeller) else read_labeller(head)
         return labeller.predict(self.stored, certain=certain)
+
+    def audit(
+        self,
+        labels: AnyLabels | None = None,
+        *,
+        against: Embeddings | None = None,
+        outliers: int = OUTLIERS,
+        copies: bool = True,
+        source: str | None = None,
+        seed: int = 0,
+    ) -> Audit:
+        """Doubtful labels, odd ones out and copies; the embeddings' own labels unless given.
+
+        ``against``: embeddings of another set by the same encoder, of which pictures that are in this one are found.
+        ``source``: the pictures, if they are not found.
+        """
+        given = own_labels(self.stored) if labels is None else labels_from(labels, self.stored)
+        other = None if against is None else against.stored
+        pictures = None if source is None else open_pictures(source)
+        return audit(
+            self.stored, given, against=other, outliers=outliers, copies=copies, sources=(pictures, None), seed=seed
+        )
 
     def evaluate(
         self,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from eigenview.labels.auditing import Suspicions, audit_labels
+from eigenview.labels.audits import Audit, Outlier, Suspect, audit
 from eigenview.labels.calibration import calibration_error
 from eigenview.labels.choosing import CHOOSERS, choose
 from eigenview.labels.graph import ImageGraph, Projection, image_graph, projection
 from eigenview.labels.kept import KeptGraph, kept_graph
 from eigenview.labels.label_files import GivenLabels, labels_from, own_labels, read_labels, write_labels
+from eigenview.labels.leaks import SharedPair, SharedPictures, shared_pictures
 from eigenview.labels.live import Head, LiveLabels, graph_and_head
 from eigenview.labels.spreading import harmonic, label_spreading, poisson
 from eigenview.labels.suggesting import (
@@ -23,6 +25,7 @@ from eigenview.labels.suggesting import (
 __all__ = [
     "CHOOSERS",
     "SPREADERS",
+    "Audit",
     "Chosen",
     "GivenLabels",
     "Head",
@@ -30,9 +33,14 @@ __all__ = [
     "KeptGraph",
     "Labeller",
     "LiveLabels",
+    "Outlier",
     "Projection",
+    "SharedPair",
+    "SharedPictures",
     "Suggestions",
+    "Suspect",
     "Suspicions",
+    "audit",
     "audit_labels",
     "calibration_error",
     "choose",
@@ -48,6 +56,7 @@ __all__ = [
     "projection",
     "read_labeller",
     "read_labels",
+    "shared_pictures",
     "spread_labels",
     "write_labels",
 ]

@@ -110,18 +110,18 @@ def graph_of_neighbours(
     return ImageGraph(rows, known, index.shape[1], sparse.csr_array(directed.maximum(directed.T)))
 
 
-def projection(embeddings: Tensor) -> Projection:
-    """Centred, on the sphere, and of more than 128 columns the 128 principal directions."""
+def projection(embeddings: Tensor, *, directions: int = DIRECTIONS) -> Projection:
+    """Centred, on the sphere, and of more columns than ``directions`` so many principal directions."""
     rows = embeddings.detach().to(working_dtype(embeddings))
     least = ROUNDING * float(torch.linalg.vector_norm(rows, dim=1).amax())
     centred = Projection(rows.mean(dim=0), max(least, torch.finfo(rows.dtype).tiny))
-    if rows.shape[1] <= DIRECTIONS:
+    if rows.shape[1] <= directions:
         return centred
     unit = centred(rows[:: -(-len(rows) // SAMPLE)])
     centre = unit.mean(dim=0)
     covariance = ((unit - centre).T @ (unit - centre)).double()
-    directions = torch.linalg.eigh(covariance).eigenvectors[:, -DIRECTIONS:].flip(1)
-    return replace(centred, centre=centre, directions=directions.to(rows.dtype))
+    principal = torch.linalg.eigh(covariance).eigenvectors[:, -directions:].flip(1)
+    return replace(centred, centre=centre, directions=principal.to(rows.dtype))
 
 
 def distances(known: Neighbours) -> Tensor:

@@ -1,0 +1,123 @@
+"""What is doubtful about labelled pictures: labels that are probably wrong, odd ones out, copies; and leaks.
+
+Labels come from class folders ('photos/?labelled=yes'), from a table's own column, or from --labels. Writes one table,
+the worst first: kind (label, outlier, copy, leak), name, given, suggested, probability, other, cosine. --against names
+another set, such as the pictures for testing: what it shares with this one, re-encoded, slightly cropped or brightened,
+is found and confirmed on the pixels.
+
+Examples:
+  eigenview audit efficientnet-lite0 --source 'photos/?labelled=yes' -o audit.csv --sheet audit.png
+  eigenview audit photos.parquet --labels labels.csv -o audit.csv
+  eigenview audit runs/photos --source 'train/?labelled=yes' --against 'test/?labelled=yes'
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from eigenview.cli.options import AsJson, Word, positional
+from eigenview.cli.output import Output
+from eigenview.cli.run_options import VECTORS, RunOptions, open_with
+from eigenview.errors import SettingError
+
+if TYPE_CHECKING:
+    from eigenview.data import Source
+    from eigenview.labels import Audit
+    from eigenview.runs import OpenedRun
+    from eigenview.search import Embeddings
+
+
+class Options(RunOptions):
+    place: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name (with
+    # --source), or embeddings as .parquet, .npy or .npz
+    source: Annotated[str | None, Word("SOURCE")] = None  # the images, where they are not embedded yet; of a file of
+    # vectors, the pictures they were made of
+    labels: Annotated[tuple[Path, ...], Word("FILE ...")] = ()  # tables with name and label; the images' own unless
+    # given
+    column: Annotated[str | None, Word("NAME")] = None  # of the tables, that holds the labels; label unless given
+    against: Annotated[str | None, Word("SOURCE|FILE")] = None  # another set: images, or embeddings of them by the same
+    # encoder
+    outliers: Annotated[int, Word("N")] = Field(20, ge=0)  # odd ones out to name
+    copies: bool = True  # look for copies of one picture within the set
+    out: Annotated[Path | None, Word("FILE", "-o")] = None  # .csv or .parquet; audit-NAME.csv unless given
+    sheet: Annotated[Path | None, Word("FILE")] = None  # a contact sheet of suspects and odd ones out, .png
+    seed: int = Field(0, ge=0)  # of the folds
+    overwrite: bool = False  # replace files that are there already
+    as_json: AsJson = False  # print what was found as JSON, and write nothing unless -o says so
+
+
+def run(options: Options, output: Output) -> None:
+    from eigenview.cli.embedded import open_or_embed
+    from eigenview.cli.labelling import checked_places, open_pictures_of, say_graph, table_place
+    from eigenview.labels import audit, own_labels, read_labels
+
+    checked_places(options.out, options.sheet, overwrite=options.overwrite)
+    stored, opened = open_or_embed(options.place, options.source, options, output)
+    given = read_labels(options.labels, stored, column=options.column) if options.labels else own_labels(stored)
+    output.say(str(given))
+    source = open_pictures_of(options.place, options.source)
+    against = None if options.against is None else _other_set(options, opened, stored, output)
+    say_graph(output, stored)
+    audited = audit(
+        stored,
+        given,
+        against=against,
+        outliers=options.outliers,
+        copies=options.copies,
+        sources=(source, None),
+        seed=options.seed,
+    )
+    output.result(json.loads(audited.to_json()))
+    out = table_place(options.out, "audit", stored, writes=not options.as_json)
+    if not options.as_json:
+        output.say("\n".join(audited.lines()))
+    if out is not None:
+        output.say(f"{audited.write(out, overwrite=options.overwrite)}: all of it")
+    if options.sheet is not None:
+        _write_sheet(audited, stored, options, source)
+        output.say(f"to look at: {options.sheet}")
+
+
+def _other_set(options: Options, opened: OpenedRun | None, stored: Embeddings, output: Output) -> Embeddings:
+    """Embeddings from a file, or made by the same encoder."""
+    from eigenview.cli.embedded import embed_beside
+    from eigenview.search import open_embeddings
+
+    given = Path(str(options.against))
+    if given.suffix in VECTORS and given.is_file() and _holds_vectors(given):
+        return open_embeddings(given)
+    if opened is None:
+        folder = None if stored.about is None else stored.about.run_folder
+        if folder is None or not Path(folder).is_dir():
+            raise SettingError(
+                f"to embed {options.against} the encoder is needed that made {options.place}, and its run is not at "
+                "hand: give --against as a file of embeddings"
+            )
+        opened = open_with(options, folder, output)
+    return embed_beside(opened, str(options.against), output)
+
+
+def _holds_vectors(file: Path) -> bool:
+    """Or images: both come as Parquet and as arrays."""
+    from eigenview.data.rowgroups import read_schema
+    from eigenview.tensors import map_array
+
+    if file.suffix == ".parquet":
+        return "vector" in read_schema(file).names
+    return file.suffix == ".npz" or map_array(file).ndim == 2
+
+
+def _write_sheet(audited: Audit, stored: Embeddings, options: Options, source: Source | None) -> None:
+    from eigenview.labels.sheets import Shown, labels_sheet
+
+    suspects = [
+        (each.row, (f"{each.given} → {each.suggested}", f"{each.probability:.0%}")) for each in audited.suspects
+    ]
+    odd = [(each.row, (audited.given.get(each.row, ""),)) for each in audited.outliers]
+    groups = [Shown(f"{len(suspects):,} labels that are probably wrong", suspects), Shown("Like no others", odd)]
+    assert options.sheet is not None
+    labels_sheet("Doubtful labels", groups, stored, options.sheet, source=source, overwrite=options.overwrite)

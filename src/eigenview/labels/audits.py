@@ -1,0 +1,184 @@
+"""What is doubtful about labelled pictures: wrong labels, odd ones out, copies, and leaks into another set."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from eigenview.data import Source
+from eigenview.data.source import NO_LABEL
+from eigenview.errors import DataError
+from eigenview.labels.auditing import HEAD_DIRECTIONS, audit_labels
+from eigenview.labels.graph import ImageGraph, image_graph, projection
+from eigenview.labels.kept import kept_graph
+from eigenview.labels.label_files import Column, GivenLabels, write_table
+from eigenview.labels.leaks import SharedPictures, shared_pictures
+from eigenview.names import printable
+from eigenview.search.duplicate_sets import DuplicateSets, duplicates
+from eigenview.search.stored import Embeddings
+
+OUTLIERS = 20  # named unless told otherwise
+SHOWN = 10  # suspects in the terminal
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A label that is probably wrong."""
+
+    row: int
+    name: str
+    given: str
+    suggested: str
+    probability: float  # of what is suggested
+
+
+@dataclass(frozen=True)
+class Outlier:
+    """A picture that is like no other."""
+
+    row: int
+    name: str
+    cosine: float  # mean, with its nearest, around the mean of all
+
+
+@dataclass(frozen=True)
+class Audit:
+    """What an audit found. Suspects and outliers are ranked, the worst first."""
+
+    labels: int  # that were looked at
+    suspects: tuple[Suspect, ...]
+    outliers: tuple[Outlier, ...]
+    copies: DuplicateSets | None = None  # None: not sought
+    leaks: SharedPictures | None = None
+    alone: tuple[str, ...] = ()  # classes of a single picture, about whose labels nothing can be said
+    given: dict[int, str] = field(default_factory=dict)  # row → label
+
+    def lines(self) -> list[str]:
+        """For a terminal."""
+        share = len(self.suspects) / max(1, self.labels)
+        said = [f"{len(self.suspects):,} of {self.labels:,} labels ({share:.1%}) are probably wrong"]
+        said += [
+            f"  {suspect.name}: {suspect.given}, probably {suspect.suggested} ({suspect.probability:.0%})"
+            for suspect in self.suspects[:SHOWN]
+        ]
+        said += [f"  and {len(self.suspects) - SHOWN:,} more"] if len(self.suspects) > SHOWN else []
+        if self.alone:
+            said.append(f"nothing can be said about classes of a single picture: {', '.join(self.alone[:SHOWN])}")
+        said.append("like no others: " + ", ".join(outlier.name for outlier in self.outliers[:3]))
+        if self.copies is not None:
+            said += self.copies.lines()
+            differing = sum(len({self.given.get(row) for row in rows}) > 1 for rows in self._sets())
+            said += [f"{differing:,} sets of copies have different labels"] if differing else []
+        return said + ([] if self.leaks is None else self.leaks.lines())
+
+    def columns(self) -> dict[str, Column]:
+        """One table for all: kind (label, outlier, copy, leak), name, given, suggested, probability, other, cosine."""
+        rows: list[tuple[object, ...]] = [
+            ("label", suspect.name, suspect.given, suspect.suggested, suspect.probability, None, None)
+            for suspect in self.suspects
+        ]
+        rows += [
+            ("outlier", outlier.name, self.given.get(outlier.row), None, None, None, outlier.cosine)
+            for outlier in self.outliers
+        ]
+        for first, *others in (copied.members for copied in (() if self.copies is None else self.copies.sets)):
+            meant = self.given.get(first.row)
+            rows += [
+                ("copy", member.path, self.given.get(member.row), meant, None, first.path, member.cosine)
+                for member in others
+            ]
+        for pair in () if self.leaks is None else self.leaks.pairs:
+            rows.append(("leak", pair.paths[1], pair.labels[1], pair.labels[0], None, pair.paths[0], pair.cosine))
+        names = ("kind", "name", "given", "suggested", "probability", "other", "cosine")
+        return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+    def write(self, out: str | Path, *, overwrite: bool = False) -> Path:
+        return write_table(out, self.columns(), overwrite=overwrite)
+
+    def to_json(self) -> str:
+        """For scripts."""
+        listed = {
+            "labels": self.labels,
+            "suspects": [asdict(suspect) for suspect in self.suspects],
+            "outliers": [asdict(outlier) for outlier in self.outliers],
+            "copies": None if self.copies is None else self._sets(),
+            "leaks": None if self.leaks is None else [asdict(pair) for pair in self.leaks.pairs],
+            "classes_of_one": self.alone,
+        }
+        return json.dumps(listed, indent=1, ensure_ascii=False, allow_nan=False)
+
+    def _sets(self) -> list[list[int]]:
+        return [] if self.copies is None else [[member.row for member in copied.members] for copied in self.copies.sets]
+
+
+def audit(
+    stored: Embeddings,
+    given: GivenLabels,
+    *,
+    against: Embeddings | None = None,
+    outliers: int = OUTLIERS,
+    copies: bool = True,
+    sources: tuple[Source | None, Source | None] = (None, None),
+    seed: int = 0,
+) -> Audit:
+    """The labels ``given`` to the images of ``stored``, doubted; see :func:`eigenview.labels.audit_labels`.
+
+    ``against`` is another set, whose pictures that are in this one are found; ``sources`` are the pictures behind the
+    two, where they are not found by their names.
+    """
+    kept = kept_graph(stored)
+    rows, alone = _audited(given, stored)
+    graph = kept.graph if len(rows) == len(stored) else image_graph(stored.vectors[rows])
+    suspects = _suspects(graph, stored, given, rows, seed)
+    return Audit(
+        labels=len(rows),
+        suspects=suspects,
+        outliers=_outliers(kept.graph, stored, outliers),
+        copies=duplicates(stored, source=sources[0]) if copies else None,
+        leaks=None if against is None else shared_pictures(stored, against, sources=sources),
+        alone=alone,
+        given={row: given.classes[number] for row, number in enumerate(given.labels.tolist()) if number != NO_LABEL},
+    )
+
+
+def _audited(given: GivenLabels, stored: Embeddings) -> tuple[Tensor, tuple[str, ...]]:
+    """The rows whose labels can be doubted, and the classes that have only one."""
+    sizes = torch.bincount(given.labels[given.labels != NO_LABEL], minlength=len(given.classes))
+    is_several = torch.cat([sizes >= 2, torch.tensor([False])])  # the last stands for no label
+    rows = is_several[given.labels].nonzero().flatten()
+    if int((sizes >= 2).sum()) < 2:
+        raise DataError(
+            f"an audit needs two classes of at least two pictures each; {printable(stored.place)} has {given}"
+        )
+    return rows, tuple(name for name, size in zip(given.classes, sizes.tolist(), strict=True) if size == 1)
+
+
+def _suspects(
+    graph: ImageGraph, stored: Embeddings, given: GivenLabels, rows: Tensor, seed: int
+) -> tuple[Suspect, ...]:
+    vectors = stored.vectors[rows]
+    several, labels = torch.unique(given.labels[rows], return_inverse=True)
+    wide = projection(vectors, directions=HEAD_DIRECTIONS)(vectors) if stored.width > graph.rows.shape[1] else None
+    doubts = audit_labels(graph, labels, rows=wide, seed=seed)
+    names = [given.classes[int(number)] for number in several]
+    return tuple(
+        Suspect(
+            row=int(rows[place]),
+            name=stored.paths[int(rows[place])],
+            given=names[int(labels[place])],
+            suggested=names[int(doubts.probable[place])],
+            probability=float(doubts.probabilities[place, doubts.probable[place]]),
+        )
+        for place in doubts.ranked.tolist()
+    )
+
+
+def _outliers(graph: ImageGraph, stored: Embeddings, most: int) -> tuple[Outlier, ...]:
+    """By the mean cosine with the neighbours that the graph knows, the lowest first."""
+    cosine = graph.neighbours.similarity.mean(dim=1)
+    rows = cosine.argsort(stable=True)[:most].tolist()
+    return tuple(Outlier(row, stored.paths[row], float(cosine[row])) for row in rows)
