@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from eigenview.appending import append_line
 from eigenview.errors import DataError
 from eigenview.files import (
-    append_line,
     atomic_folder,
     atomic_path,
     file_digest,

@@ -13,7 +13,7 @@ LAYERS = [  # a room may import from any layer above it in this list
     {"errors"},
     {"names"},
     {"files", "progress", "extras", "distributed", "settings", "devices"},
-    {"tensors"},
+    {"tensors", "appending"},
     {"graph"},
     {"losses", "diagnostics"},
     {"nn", "views", "data", "optim"},

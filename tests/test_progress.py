@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from eigenview import progress
-from eigenview.progress import PlainProgress, about, clock, progress_bar
+from eigenview.progress import _PlainLines, about, clock, progress_bar
 
 
 class Clock:
@@ -48,20 +48,20 @@ def test_long_work_says_a_line_every_fifteen_seconds_with_the_time_left(time, ca
 
 
 def test_what_was_done_before_is_counted_but_not_taken_for_speed(time):
-    told = PlainProgress("embedding", 100, 90, Console(file=io.StringIO()))
+    told = _PlainLines("embedding", 100, 90, Console(file=io.StringIO()))
     assert told.line(0) == "embedding: 90 of 100"
     told.advance(5)
     assert told.line(10) == "embedding: 95 of 100, 0:10 left"
 
 
 def test_of_a_stream_only_the_count_is_known(time):
-    told = PlainProgress("embedding", None, 0, Console(file=io.StringIO()))
+    told = _PlainLines("embedding", None, 0, Console(file=io.StringIO()))
     told.advance(1234)
     assert told.line(61) == "embedding: 1,234, 1:01 so far"
 
 
 def test_the_last_batch_does_not_count_beyond_the_end(time):
-    told = PlainProgress("embedding", 100, 0, Console(file=io.StringIO()))
+    told = _PlainLines("embedding", 100, 0, Console(file=io.StringIO()))
     told.advance(128)
     assert told.line(10) == "embedding: 100 of 100, 0:00 left"
 

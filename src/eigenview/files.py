@@ -42,7 +42,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
     Otherwise it is removed, and what stood at ``path`` stays. Its name cannot be guessed, so no link planted there is
     followed; what a killed process left of earlier tries is removed.
     """
-    with _explained(path):
+    with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
         handle, name = tempfile.mkstemp(prefix=f".{_short(path)}.{os.getpid()}-", suffix=path.suffix, dir=path.parent)
@@ -61,7 +61,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """A new folder beside ``path`` to fill; it takes that place when all went well. See :func:`restore_folder`."""
-    with _explained(path):
+    with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
         beside = Path(tempfile.mkdtemp(prefix=f".{_short(path)}.{os.getpid()}-", dir=path.parent))
@@ -134,26 +134,6 @@ def write_text(path: Path, text: str) -> Path:
 
 def write_json(path: Path, content: object, *, indent: int | None = None) -> Path:
     return write_text(path, json.dumps(content, indent=indent, ensure_ascii=False, allow_nan=False) + "\n")
-
-
-def append_line(path: Path, line: str) -> None:
-    """One more line of a file that is read line by line; a link in its place is not followed."""
-    append_bytes(path, f"{line}\n".encode(errors="backslashreplace"))
-
-
-def append_bytes(path: Path, data: bytes) -> None:
-    """At the end of a file, all of it or nothing; a link in its place is not followed."""
-    with _explained(path):
-        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666)
-        with os.fdopen(handle, "ab", buffering=0) as file:
-            length = file.seek(0, os.SEEK_END)
-            try:
-                written = file.write(data)
-                if written != len(data):  # what the disk still took
-                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-            except OSError:
-                file.truncate(length)
-                raise
 
 
 def read_object(path: Path) -> dict[str, JSON]:
@@ -269,7 +249,8 @@ def to_disk(path: Path) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
+    """Trouble with the disk as one line that names the file."""
     try:
         yield
     except OSError as error:

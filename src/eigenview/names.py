@@ -30,6 +30,11 @@ def printable(text: str | Path) -> str:
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in decoded)
 
 
+def slug(text: str) -> str:
+    """Text in letters that any file may be called by: words and ``.`` joined by ``-``."""
+    return re.sub(r"[^\w.-]+", "-", text).strip("-.")
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean X?`` where one of the known words is close, otherwise nothing."""
     by_lower = {name.lower(): name for name in known}
@@ -76,12 +81,13 @@ def is_named(name: str) -> bool:
 
 
 @contextmanager
-def named_code(*names: str | None) -> Iterator[None]:
+def named_code(*names: object) -> Iterator[None]:
     """Within, :func:`own_code` may import these: whoever calls has written them in this very call.
 
-    A name found in a file, such as a run's settings, must never come here: opening a file must not run code.
+    What is no text names no code. A name found in a file, such as a run's settings, must never come here: opening a
+    file must not run code.
     """
-    token = _named.set(_named.get() | {name for name in names if name is not None and ":" in name})
+    token = _named.set(_named.get() | {name for name in names if isinstance(name, str) and ":" in name})
     try:
         yield
     finally:

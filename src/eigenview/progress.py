@@ -30,7 +30,7 @@ def progress_bar(
         yield lambda steps: None
         return
     if not console.is_terminal:
-        yield PlainProgress(title, total, done, console).advance
+        yield _PlainLines(title, total, done, console).advance
         return
     counts = [DownloadColumn(), TransferSpeedColumn()] if in_bytes else [MofNCompleteColumn()]
     columns = [TextColumn("{task.description}"), BarColumn(), *counts, TimeRemainingColumn()]
@@ -39,7 +39,7 @@ def progress_bar(
         yield lambda steps: bar.advance(task, steps)
 
 
-class PlainProgress:
+class _PlainLines:
     """``features: 3,200 of 27,000, 1:23 left``, first after 15 seconds: short work says nothing."""
 
     def __init__(self, title: str, total: int | None, done: int, console: Console) -> None:
@@ -59,9 +59,13 @@ class PlainProgress:
         """What is said after so many seconds of work."""
         if self.total is None:
             return f"{self.title}: {self.done:,}, {clock(seconds)} so far"
-        made = self.done - self._at_start
-        left = f", {clock(seconds * (self.total - self.done) / made)} left" if made > 0 else ""
-        return f"{self.title}: {min(self.done, self.total):,} of {self.total:,}{left}"
+        left = time_left(seconds, made=self.done - self._at_start, remaining=self.total - self.done)
+        return f"{self.title}: {min(self.done, self.total):,} of {self.total:,}{left and f', {left}'}"
+
+
+def time_left(seconds: float, *, made: float, remaining: float) -> str:
+    """``1:23 left`` at the pace at which ``made`` was, in ``seconds``; nothing where nothing was made."""
+    return f"{clock(seconds * remaining / made)} left" if made > 0 else ""
 
 
 def clock(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -131,3 +132,33 @@ def test_the_help_knows_the_settings_of_a_method_of_ones_own(tmp_path: Path, mon
     assert "how warm it is (> 0; default 0.5)" in capsys.readouterr().out
     assert main(["train", "x", "--method", "warm_code:Warm", "--method-settings.warmth", "0"]) == 2
     assert "--method-settings.warmth is a number > 0; got '0'" in capsys.readouterr().err
+
+
+@pytest.fixture
+def counted(tmp_path, monkeypatch) -> str:
+    """A source of one's own that leaves a word in the file ``opened`` whenever it is opened."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    count = "\n    with Path('opened').open('a') as file:\n        file.write('once ')\n"
+    (tmp_path / "counted_code.py").write_text(CODE.replace("def squares():", f"def squares():{count}"))
+    yield "counted_code:squares"
+    sys.modules.pop("counted_code")
+
+
+def test_a_look_opens_its_source_once(counted, tmp_path):
+    assert main(["look", counted, "--encoder", "small", "--keep-in", "by command"]) == 0
+    assert (tmp_path / "opened").read_text() == "once "
+    ev.look(counted, encoder="small", keep_in="by Python")
+    assert (tmp_path / "opened").read_text() == "once once "
+
+
+def test_a_source_of_ones_own_is_taken_by_every_verb_of_python(counted):
+    run = ev.open_encoder("small", counted)
+    assert {score.subject for score in run.evaluate(counted, protocols=["knn"])} >= {"raw pixels"}
+    assert run.diagnose(counted).figures.n == 40
+    embeddings = run.embed(counted, "own.npy")
+    assert embeddings.labels.tolist() == [0, 1] * 20
+    assert embeddings.duplicates(source=counted).copies == 0
+    assert {score.subject for score in embeddings.evaluate(counted, protocols=["knn"])} == {"own"}
+    with pytest.raises(SettingError, match="runs only if this very call names it"):
+        run.diagnose()  # its folder names the source; this call does not

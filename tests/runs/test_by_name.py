@@ -8,15 +8,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.export import export
 from eigenview.names import named_code
 from eigenview.nn.inputs import InputSpec
-from eigenview.runs import RunDirectory, encoder_named, folder_for, is_run, open_encoder, open_run
+from eigenview.runs import RunDirectory, encoder_named, folder_for, is_run, open_encoder, open_run, read_config
 from eigenview.runs.by_name import fitting_size, view_of
+from eigenview.training import train
 from tests.made_runs import MadeRuns
+from tests.training.runs import settings
 
 
 @pytest.fixture
@@ -163,3 +166,11 @@ def test_folders_that_name_each_other_end_in_one_line(tmp_path, pictures):
 def test_what_has_weights_takes_no_others(made_runs: MadeRuns):
     with pytest.raises(SettingError, match=r"has its own weights; leave other\.pth out"):
         encoder_named(str(made_runs()), weights="other.pth")
+
+
+def test_a_module_without_a_name_is_no_encoder_by_name(tmp_path):
+    module = nn.Sequential(nn.Conv2d(3, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    given = settings("simclr", tmp_path / "run", steps=1, encoder={})
+    train(read_config(given), encoder=module, looks_back=False)
+    with pytest.raises(DataError, match="trained a module of its user's, which has no name: open the run with it"):
+        encoder_named(str(tmp_path / "run"))

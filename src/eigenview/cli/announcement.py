@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from eigenview.cli.output import Output
+from eigenview.cli.run_options import PASSES
 from eigenview.progress import about
 from eigenview.training import Listener, Plan
 from eigenview.training.afterwards import LOOKED_AT
 
 MEASURED = 5.0  # seconds of training by which the rest is judged
 LONG = 3600.0  # seconds from which a way to shorten the run is named
-PASSES = 3  # over the images that are looked at in the end
 
 
 class Announcement(Listener):

@@ -19,14 +19,11 @@ from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
-from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait, seconds_an_image
+from eigenview.cli.run_options import PASSES, VECTORS, RunOptions, open_with, say_wait, seconds_an_image
 from eigenview.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from eigenview.diagnostics import Diagnosis
-
-
-PASSES = 3  # of each image: two views, and the one for evaluation
 
 
 class Options(RunOptions):

@@ -44,7 +44,7 @@ def run(options: Options, output: Output) -> None:
         output.say(f"encoder {name}: {why}")
     source = open_images(options.source, needs_index=True)
     output.say(str(source.describe()))
-    opened = open_named(options, name, output, options.source)
+    opened = open_named(options, name, output, options.source, source)
     images = passes(len(source))
     seconds = images * seconds_an_image(opened, source) + reading_seconds(source.image, len(source))
     seconds += 2 * search_seconds(len(source), opened.encoder.feature_width)  # for copies, and for odd ones out

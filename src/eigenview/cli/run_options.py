@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 VECTORS = (".parquet", ".npy", ".npz")  # files of embeddings
 TRIED = 16  # images that are encoded to tell how long all will take
+PASSES = 3  # of an image in a diagnosis: two views, and the one for evaluation
 SHORT = 10.0  # seconds that nobody needs to be told of
 
 
@@ -61,8 +62,10 @@ def open_with(options: RunOptions, given: str | Path, output: Output, source: st
     return run
 
 
-def open_named(options: EncoderOptions, name: str, output: Output, spec: str | None) -> OpenedRun:
-    """An encoder by name, a run or a weights file, to look at ``spec`` with."""
+def open_named(
+    options: EncoderOptions, name: str, output: Output, spec: str | None, source: Source | None = None
+) -> OpenedRun:
+    """An encoder by name, a run or a weights file, to look at ``spec`` with; ``source`` is that, once it is open."""
     from eigenview.data import open_source
     from eigenview.devices import device_text, find_device
     from eigenview.nn import ENCODERS
@@ -77,7 +80,8 @@ def open_named(options: EncoderOptions, name: str, output: Output, spec: str | N
     if spec is None:
         raise SettingError(f"{name} is an encoder, and looks at images: give them (SOURCE or --source)")
     folder = options.keep_in or folder_for(name, spec, size=options.size)
-    run = open_encoder(settings, open_source(spec), folder, spec=anchored(spec), size=options.size, device=device)
+    images = open_source(spec) if source is None else source
+    run = open_encoder(settings, images, folder, spec=anchored(spec), size=options.size, device=device)
     record = run.directory.encoder
     assert record is not None
     origin = f"weights {record.weights}, {record.library}" if record.weights != "random" else "random weights"

@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from eigenview.appending import append_line
 from eigenview.errors import DataError, EigenviewError
-from eigenview.files import append_line
 from eigenview.names import printable
 
 LONGEST_REASON = 300  # letters; a library may quote half a file

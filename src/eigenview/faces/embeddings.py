@@ -28,6 +28,7 @@ from eigenview.labels import (
 )
 from eigenview.labels.audits import OUTLIERS
 from eigenview.labels.label_files import AnyLabels
+from eigenview.names import named_code
 from eigenview.report import write_report
 from eigenview.report.structure import first_projection
 from eigenview.runs import OpenedRun, RunDirectory, Score, folder_of_vectors
@@ -100,8 +101,7 @@ class Embeddings:
 
         Compared are each image's nearest ``neighbours``, and all of a cosine of at least ``cosine``.
         """
-        pictures = None if source is None else open_pictures(source)
-        return duplicates(self.stored, cosine=cosine, neighbours=neighbours, source=pictures)
+        return duplicates(self.stored, cosine=cosine, neighbours=neighbours, source=_pictures(source))
 
     def choose(
         self, count: int = 10, *, labels: AnyLabels | None = None, way: str = "coverage", seed: int = 0
@@ -160,7 +160,8 @@ class Embeddings:
         seed: int = 0,
     ) -> list[Score]:
         """Scores of the vectors, by the labels of ``source`` (matched by name, or by order) or their own; kept."""
-        sources = [None if given is None else open_labelled(given) for given in (source, test)]
+        with named_code(source, test):
+            sources = [None if given is None else open_labelled(given) for given in (source, test)]
         how = Measuring(seed=seed)
         directory = self._directory(keep_in)
         scores = evaluate_vectors(
@@ -171,7 +172,7 @@ class Embeddings:
     def report(self, source: str | None = None, *, keep_in: str | Path | None = None) -> Path:
         """One web page about the vectors; ``source``: the pictures behind them, if they are not found."""
         directory = self._directory(keep_in)
-        look_at_vectors(self.stored, directory, None if source is None else open_pictures(source))
+        look_at_vectors(self.stored, directory, _pictures(source))
         return write_report([directory.folder])
 
     def _directory(self, keep_in: str | Path | None) -> RunDirectory:
@@ -189,6 +190,11 @@ class Embeddings:
     def save(self, out: str | Path) -> Path:
         """Into a .parquet or .npy file."""
         return save_embeddings(self.stored, out)
+
+
+def _pictures(source: str | None) -> Source | None:
+    with named_code(source):
+        return None if source is None else open_pictures(source)
 
 
 def open_embeddings(path: str | Path, *, run: OpenedRun | None = None) -> Embeddings:

@@ -94,9 +94,8 @@ class Run:
     def opened(self) -> OpenedRun:
         """The encoder with its weights, its view, head and prototypes."""
         if self._opened is None:
-            name = self._encoder if isinstance(self._encoder, str) else None
             module = None if isinstance(self._encoder, str) else self._encoder
-            with named_code(name):
+            with named_code(self._encoder):
                 self._opened = open_directory(
                     self.directory, checkpoint=self.checkpoint, encoder=module, device=find_device(self.device)
                 )
@@ -105,7 +104,8 @@ class Run:
     def _source(self, source: AnyImages | None) -> Source:
         """The images given, or those it was made for; an address in the run's settings is not fetched."""
         if source is not None:
-            return open_images(source, needs_index=True)
+            with named_code(source):
+                return open_images(source, needs_index=True)
         return open_images(self.directory.source, needs_index=True, network=False)
 
     def evaluate(
@@ -127,11 +127,12 @@ class Run:
         ``supervised`` is a run trained on labels, as one more baseline; ``folds`` a column of the table ``source`` that
         lists the folds of each row.
         """
-        task: Task | Folds = (
-            open_task(source, test, test_share=test_share, seed=seed)
-            if folds is None
-            else (open_folds(str(source), column=folds))
-        )
+        task: Task | Folds
+        with named_code(source, test):
+            if folds is None:
+                task = open_task(source, test, test_share=test_share, seed=seed)
+            else:
+                task = open_folds(str(source), column=folds)
         return list(
             evaluate_run(
                 self.opened,
@@ -166,7 +167,9 @@ class Run:
     ) -> Embeddings:
         """A vector for every image, of its training unless others are given; ``out`` is ``RUN/embeddings.parquet``."""
         images = source if source is not None else self._source(None)
-        return open_embeddings(embed(self.opened, images, out, layer=layer).path, run=self.opened)
+        with named_code(source):
+            written = embed(self.opened, images, out, layer=layer)
+        return open_embeddings(written.path, run=self.opened)
 
 
 def open_run(
@@ -197,8 +200,25 @@ def open_encoder(
     ``module:attribute``. What is measured is kept in ``runs/SOURCE-ENCODER`` unless ``keep_in`` says where. ``size``
     is that of the images it sees, by its makers and the images unless given.
     """
-    spec = anchored(source) if isinstance(source, (str, Path)) else ""
-    with named_code(name):
+    return _open_encoder(name, source, _spec(source), keep_in=keep_in, size=size, weights=weights, device=device)
+
+
+def _spec(source: AnyImages) -> str:
+    return anchored(source) if isinstance(source, (str, Path)) else ""
+
+
+def _open_encoder(
+    name: str,
+    source: AnyImages,
+    spec: str,
+    *,
+    keep_in: str | Path | None = None,
+    size: int | None = None,
+    weights: str | Path | None = None,
+    device: str = "auto",
+) -> Run:
+    """:func:`open_encoder` with a source that may be open already; ``spec`` is what opens it again."""
+    with named_code(name, source):
         settings = encoder_named(name, weights=None if weights is None else os.path.abspath(weights))
         images = open_source(source) if isinstance(source, (str, Path)) else source
         folder = keep_in or folder_for(name, spec or images.describe().place, size=size)
@@ -211,8 +231,9 @@ def look(source: AnyImages, *, encoder: str | None = None, seed: int = 0, **opti
 
     ``encoder`` by name, the best pretrained one at hand unless given; ``options`` as :func:`open_encoder` takes them.
     """
-    images = open_images(source, needs_index=True)
-    run = open_encoder(encoder or best_encoder()[0], source, **options)
+    with named_code(source):
+        images = open_images(source, needs_index=True)
+    run = _open_encoder(encoder or best_encoder()[0], images, _spec(source), **options)
     look_at(run.opened, images, spec=run.directory.source or None, seed=seed)
     run.report()
     return run
@@ -242,10 +263,9 @@ def train(
     told = [shown_progress()] if listeners is None else listeners
     module = encoder if isinstance(encoder, nn.Module) else None
     if isinstance(source, TrainConfig):
-        own = encoder if isinstance(encoder, str) else None
-        with named_code(method, own):  # what settings name may have come from a file, and is not run for that
+        with named_code(method, encoder):  # what settings name may have come from a file, and is not run for that
             directory = train_config(source, encoder=module, resume=resume, start=start, listeners=told)
-            return Run(directory.folder, encoder=module or own)
+            return Run(directory.folder, encoder=encoder if isinstance(encoder, str) else module)
     given = {**settings, "source": str(source)}
     named = {"out": None if out is None else str(out), "method": method}
     given |= {name: value for name, value in named.items() if value is not None}

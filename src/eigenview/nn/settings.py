@@ -8,7 +8,7 @@ from pydantic import Field
 
 from eigenview.nn.build import build_encoder, library_of
 from eigenview.nn.encoder import Encoder
-from eigenview.nn.inputs import LoadedEncoder
+from eigenview.nn.inputs import EncoderFacts, LoadedEncoder
 from eigenview.nn.pretrained import EFFICIENTNET, load_encoder
 from eigenview.nn.text import TextEncoder, build_text_encoder
 from eigenview.nn.tokens import Tokenizer
@@ -31,6 +31,10 @@ class EncoderSettings(Strict):
     def build(self, *, channels: int, image_size: int) -> Encoder:
         """The encoder, with random weights drawn from the global generator."""
         return build_encoder(self.name, channels=channels, image_size=image_size, config=self.config, **self._options())
+
+    def built_as(self, facts: EncoderFacts) -> EncoderSettings:
+        """With all that is needed to build again what was loaded."""
+        return self.model_copy(update={"config": facts.config}) if facts.config else self
 
     @property
     def brings_input(self) -> bool:

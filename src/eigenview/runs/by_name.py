@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from eigenview.batches import AnySource, image_statistics, typical_shape
 from eigenview.data import Source
 from eigenview.errors import DataError, SettingError
 from eigenview.files import file_digest
-from eigenview.names import printable
+from eigenview.names import printable, slug
 from eigenview.nn import Encoder
 from eigenview.nn.build import check_encoder_name
 from eigenview.nn.inputs import InputSpec, LoadedEncoder
@@ -22,7 +21,7 @@ from eigenview.nn.settings import EncoderSettings
 from eigenview.runs.card import Card, read_card
 from eigenview.runs.directory import RunDirectory, is_run
 from eigenview.runs.facts import EncoderRecord, data_facts, environment_facts
-from eigenview.runs.opened import PUBLISHED, OpenedRun, starting_encoder
+from eigenview.runs.opened import OWN, PUBLISHED, OpenedRun, starting_encoder
 from eigenview.views import CentreView, Recipe, auto_recipe, centre_view
 from eigenview.views.settings import Shape
 
@@ -50,16 +49,7 @@ def open_encoder(
     shape = typical_shape(source)
     loaded, view = load_for(chosen, shape, source, size=size)
     encoder = loaded.encoder
-    chosen = chosen.model_copy(update={"config": loaded.facts.config}) if loaded.facts.config else chosen
-    record = EncoderRecord(
-        settings=chosen,
-        channels=encoder.channels,
-        library=loaded.facts.library,
-        weights=loaded.facts.weights,
-        digest=loaded.facts.digest,
-        view=view,
-        source=spec,
-    )
+    record = EncoderRecord.of(chosen.built_as(loaded.facts), encoder.channels, loaded.facts, view, source=spec)
     directory = RunDirectory(folder)
     data = data_facts(source, _recipe(view, shape), shape, fingerprint=None)
     directory.prepare_by_name(record, data, environment_facts(torch.device(device), 1))
@@ -98,8 +88,7 @@ def open_named(name: str, *, size: int | None = None, weights: str | None = None
         view = view_of(loaded.input if size is None else loaded.input.at(size), loaded.input.resize)
     else:
         raise SettingError(f"{name} has no weights and no view of its own: train it, and name the run")
-    kept = settings.model_copy(update={"config": loaded.facts.config})
-    return NamedEncoder(name, kept, loaded.encoder, view)
+    return NamedEncoder(name, settings.built_as(loaded.facts), loaded.encoder, view)
 
 
 def encoder_named(text: str, *, weights: str | None = None) -> EncoderSettings:
@@ -120,6 +109,10 @@ def encoder_named(text: str, *, weights: str | None = None) -> EncoderSettings:
     if is_run(text):
         directory = RunDirectory.existing(text)
         settings = directory.encoder_settings
+        if settings.name == OWN:
+            raise DataError(
+                f"{printable(text)} trained a module of its user's, which has no name: open the run with it"
+            )
         return settings.model_copy(update={"weights": os.path.abspath(text)}) if directory.is_trained else settings
     check_encoder_name(text)
     return EncoderSettings(name=text, weights=weights)
@@ -206,5 +199,4 @@ def folder_for(name: str, source: str, *, size: int | None = None) -> Path:
     called = Path(name).name if Path(name).exists() else name
     words += [place.stem or "images", called.removesuffix(".safetensors").removesuffix(".onnx")]
     words += [] if size is None else [f"{size}px"]
-    cleaned = (re.sub(r"[^\w.-]+", "-", word).strip("-.") for word in words)
-    return Path("runs") / "-".join(word for word in cleaned if word)
+    return Path("runs") / "-".join(filter(None, map(slug, words)))

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from eigenview.batches.sketch import sketch
 from eigenview.data import Source, StreamSource
+from eigenview.nn.inputs import EncoderFacts
 from eigenview.nn.settings import EncoderSettings
 from eigenview.views import CentreView, Recipe, centre_view, recipe_from_json, recipe_to_json
 from eigenview.views.settings import Shape
@@ -68,6 +69,14 @@ class EncoderRecord(Stored):
     digest: str = ""  # SHA-256 of their file
     view: CentreView | None = None  # None of vectors that were made elsewhere
     source: str = ""  # the images it was opened for
+
+    @classmethod
+    def of(
+        cls, settings: EncoderSettings, channels: int, facts: EncoderFacts, view: CentreView, *, source: str = ""
+    ) -> EncoderRecord:
+        """Of what was loaded."""
+        made = {"library": facts.library, "weights": facts.weights, "digest": facts.digest}
+        return cls(settings=settings, channels=channels, view=view, source=source, **made)
 
 
 class EnvironmentFacts(Stored):

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from eigenview.appending import append_line
 from eigenview.diagnostics.progress import RunProgress, late_fall
 from eigenview.errors import DataError, WriteError
-from eigenview.files import JSON, append_line, write_text
+from eigenview.files import JSON, write_text
 from eigenview.names import printable
 from eigenview.runs.stored import KEY, check_format
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from eigenview.data import Failure
 from eigenview.data.named import DRAWN, STORED
 from eigenview.data.spec import READERS
+from eigenview.names import is_code
 
 
 @dataclass(frozen=True)
@@ -42,4 +43,4 @@ def anchored(spec: str | Path) -> str:
         return text
     if colon and kind in known:
         return f"{kind}:{os.path.abspath(rest)}{question}{options}" if rest else text
-    return f"{os.path.abspath(place)}{question}{options}"
+    return text if is_code(place) else f"{os.path.abspath(place)}{question}{options}"

@@ -9,6 +9,7 @@ from pathlib import Path
 from eigenview.data import Source
 from eigenview.errors import SettingError
 from eigenview.files import free_path
+from eigenview.names import slug
 from eigenview.search.duplicate_sets import DuplicateSets
 from eigenview.search.neighbour_search import Answer
 from eigenview.search.pictures import Pictures, picture_of_file
@@ -120,4 +121,4 @@ def plain_name_of(embeddings: Embeddings) -> str:
 def _plain_name(path: str) -> str:
     """The name of an image without its suffix, in letters that any file may be called by."""
     name = re.sub(r"\.(jpe?g|png|webp|bmp|tiff?|gif|heic|avif)$", "", re.split(r"[/\\]", path)[-1], flags=re.IGNORECASE)
-    return re.sub(r"[^\w.-]+", "-", name).strip("-.")[:LONGEST_NAME] or "image"
+    return slug(name)[:LONGEST_NAME] or "image"

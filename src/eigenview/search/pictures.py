@@ -9,6 +9,7 @@ import numpy as np
 from PIL import Image
 
 from eigenview.data import EncodedImage, LazyImage, PixelImage, Source, Unannotated, open_source
+from eigenview.data.modes import as_picture
 from eigenview.errors import EigenviewError, SettingError
 from eigenview.names import printable
 from eigenview.search.stored import Embeddings
@@ -26,7 +27,7 @@ class Pictures:
         """The picture of a row, in RGB; None when it cannot be found or read any more."""
         try:
             image = self.image(row)
-            return None if image is None else as_picture(image)
+            return None if image is None else in_colour(image)
         except (EigenviewError, OSError, IndexError):
             return None
 
@@ -95,13 +96,12 @@ def _is_same(path: str, name: str) -> bool:
     return path == name or path.endswith(f"/{name}") or name.endswith(f"/{path}")
 
 
-def as_picture(image: LazyImage) -> Image.Image:
-    pixels = image.pixels()
-    return Image.fromarray(pixels[:, :, 0] if pixels.shape[2] == 1 else pixels).convert("RGB")
+def in_colour(image: LazyImage) -> Image.Image:
+    return as_picture(image.pixels()).convert("RGB")
 
 
 def picture_of_file(path: Path) -> Image.Image | None:
     try:
-        return as_picture(EncodedImage.from_file(path))
+        return in_colour(EncodedImage.from_file(path))
     except EigenviewError:
         return None

@@ -33,18 +33,11 @@ class Begun:
 
     def settings(self, config: TrainConfig) -> EncoderSettings:
         """As the run keeps them: with all that is needed to build the encoder again."""
-        return config.encoder.model_copy(update={"config": self.facts.config}) if self.facts.config else config.encoder
+        return config.encoder.built_as(self.facts)
 
     def record(self, settings: EncoderSettings) -> EncoderRecord:
-        facts = self.facts
-        return EncoderRecord(
-            settings=settings,
-            channels=self.encoder.channels,
-            library=facts.library,
-            weights=facts.weights,
-            digest=facts.digest,
-            view=centre_view(self.recipe, side=min(self.shape[:2])),
-        )
+        view = centre_view(self.recipe, side=min(self.shape[:2]))
+        return EncoderRecord.of(settings, self.encoder.channels, self.facts, view)
 
 
 def begin(

@@ -45,8 +45,7 @@ def train(
     damaged. ``looks_back``: at the end, diagnose the run and keep a sample of its images for the report. Ctrl-C (or
     SIGTERM) saves a checkpoint after the step under way and raises KeyboardInterrupt.
     """
-    processes = start_processes(config)
-    directory = RunDirectory(config.out)
+    processes, directory = start_processes(config), RunDirectory(config.out)
     with ExitStack() as held, processes.watched(directory):
         together = partial(refusing_together, processes.group, processes.device)
         with together():
@@ -65,8 +64,9 @@ def train(
         tokenizer = None if chosen is None else begin_tokens(chosen, images, directory, processes, resume=resume)
         fed = locked(config, begun, images, processes) if config.encoder.locked else images
         with together():
-            named = OWN if encoder is not None else None
-            config, feed, method = _assembled(config, fed, begun, tokenizer, processes, directory, named, resume=resume)
+            config, feed, method = _assembled(
+                config, fed, begun, tokenizer, processes, directory, encoder, resume=resume
+            )
         trainer = Trainer(config, processes, directory, feed, method, told)
         with together():
             if resume:
@@ -88,15 +88,15 @@ def _assembled(
     tokenizer: Tokenizer | None,
     processes: Processes,
     directory: RunDirectory,
-    name: str | None,
+    own: nn.Module | None,
     *,
     resume: bool,
 ) -> tuple[TrainConfig, Feed, Method]:
     """The parts of a run put together, and what it says about itself written down; nobody is waited for.
 
-    ``name``: what the settings call an encoder that they do not name.
+    ``own``: an encoder of the user's, which the settings cannot name.
     """
-    named = begun.settings(config) if name is None else config.encoder.model_copy(update={"name": name})
+    named = begun.settings(config) if own is None else config.encoder.model_copy(update={"name": OWN})
     config = resolve(config, begun.recipe, processes.device, named)
     feed = Feed(config, images, begun.recipe, channels=begun.encoder.channels, group=processes.group)
     method = build_method(config, feed, begun.encoder, processes.group, tokenizer)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from eigenview.progress import PLAIN_EVERY, clock
+from eigenview.progress import PLAIN_EVERY, clock, time_left
 from eigenview.training.listeners import Listener, Plan
 
 SHOWN = {  # of a line of metrics: what it is called here and how it is written
@@ -55,9 +55,7 @@ class _Known:
         done = self.fraction(step, seconds)
         self.first = self.first or (done, seconds)
         since_done, since = self.first
-        if done <= since_done or done >= 1:
-            return ""
-        return f"{clock((seconds - since) * (1 - done) / (done - since_done))} left"
+        return time_left(seconds - since, made=done - since_done, remaining=1 - done) if done < 1 else ""
 
     def epoch(self, step: int) -> str:
         if self.plan is None:

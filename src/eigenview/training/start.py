@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,9 @@ from eigenview.batches import AnySource
 from eigenview.data import open_images
 from eigenview.devices import find_device
 from eigenview.errors import SettingError
+from eigenview.files import free_path
 from eigenview.methods import find_method
+from eigenview.names import slug
 from eigenview.nn import ENCODERS
 from eigenview.nn.settings import EncoderSettings
 from eigenview.runs import UNREADABLE, RunDirectory, TrainConfig, merge_settings, read_config
@@ -91,9 +92,5 @@ def _check_names(given: Mapping[str, Any]) -> None:
 def new_run_folder(source: str, method: str) -> Path:
     """``runs/SOURCE-METHOD``, numbered where that is taken."""
     place = source.partition("?")[0].rstrip("/\\")
-    words = [re.sub(r"[^\w.-]+", "-", word).strip("-") for word in (Path(place).stem, method)]
-    stem = "-".join(word or "run" for word in words)
-    folder, number = Path("runs") / stem, 2
-    while folder.exists():
-        folder, number = Path("runs") / f"{stem}-{number}", number + 1
-    return folder
+    stem = "-".join(slug(word) or "run" for word in (Path(place).stem, method))
+    return free_path(f"runs/{stem}", "")

@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from eigenview.appending import append_bytes
 from eigenview.errors import SettingError, WriteError
-from eigenview.files import append_bytes, inside
+from eigenview.files import inside
 from eigenview.names import printable
 from eigenview.training.listeners import Listener, Plan
 

@@ -43,13 +43,13 @@ def show(
     views = Views(recipe, seed=seed)
     if isinstance(images, Tensor):
         batch = views(images, numbers, epoch=epoch)
-        originals = [_as_picture(image) for image in images.cpu().permute(0, 2, 3, 1).numpy()]
+        originals = [_in_colour(image) for image in images.cpu().permute(0, 2, 3, 1).numpy()]
     else:
         cropper = Cropper(recipe, seed=seed)
         cuts = [cropper(photo, epoch, number) for photo, number in zip(images, numbers, strict=True)]
         stacked = [torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2) for crops in zip(*cuts, strict=True)]
         batch = views.finish(stacked, numbers, epoch=epoch)
-        originals = [_as_picture(photo.pixels(reduce=1)) for photo in images]
+        originals = [_in_colour(photo.pixels(reduce=1)) for photo in images]
     rows = [[original, *pictures] for original, pictures in zip(originals, _view_pictures(batch, recipe), strict=True)]
     titles = ["original", *(f"view {view}, {pixels.shape[-1]}px" for view, pixels in enumerate(batch.views))]
     with atomic_path(Path(path)) as file:
@@ -71,11 +71,11 @@ def view_pixels(batch: ViewBatch, recipe: Recipe) -> list[Pixels]:
 def _view_pictures(batch: ViewBatch, recipe: Recipe) -> list[list[Image.Image]]:
     """For each image the pictures of its views."""
     pixels = view_pixels(batch, recipe)
-    return [[_as_picture(view[row]) for view in pixels] for row in range(batch.images)]
+    return [[_in_colour(view[row]) for view in pixels] for row in range(batch.images)]
 
 
-def _as_picture(pixels: NDArray[np.uint8]) -> Image.Image:
-    return Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).convert("RGB")
+def _in_colour(pixels: NDArray[np.uint8]) -> Image.Image:
+    return Image.fromarray(np.broadcast_to(pixels, (*pixels.shape[:2], 3)))
 
 
 def _grid(rows: list[list[Image.Image]], titles: list[str], labels: list[str], cell: int) -> Image.Image:
