@@ -13,7 +13,7 @@ from eigenview.evaluation.clustering import (
 )
 from eigenview.evaluation.comparison import Compared, compare, compare_runs, comparison_table, table, titles
 from eigenview.evaluation.dense import DepthDecoder, DepthProtocol, DepthResult, depth_scores, predict_depth
-from eigenview.evaluation.evaluating import PROTOCOLS, Protocol, evaluate
+from eigenview.evaluation.evaluating import PROTOCOLS, Protocol, evaluate, shown_as
 from eigenview.evaluation.features import Features, extract
 from eigenview.evaluation.few_label import FewLabels, few_label_accuracy
 from eigenview.evaluation.finetuning import finetune, finetune_scores
@@ -104,6 +104,7 @@ __all__ = [
     "retrieve",
     "save_sample",
     "select_logistic",
+    "shown_as",
     "split_by_class",
     "subjects_of",
     "table",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eigenview.errors import SettingError
-from eigenview.evaluation import Compared, compare
+from eigenview.evaluation import Compared, compare, shown_as
 from eigenview.evaluation.subjects import COMPARED_WITH
 from eigenview.nn import POOLED
 from eigenview.report.html import Html, element, join, table, table_row
@@ -14,14 +14,7 @@ from eigenview.report.run_files import RunFiles
 from eigenview.runs import Score
 
 SHARES = ("accuracy", "hungarian accuracy", "map", "precision", "recall")  # shown in per cent
-PREFERRED = ("linear", "probe", "knn k=20", "10 labels a class", "kmeans", "1 labels a class", "knn", "retrieval")
 CARDS = 4
-WORDS = {
-    "linear": "Linear probe",
-    "kmeans": "k-means clusters",
-    "spectral": "Spectral clusters",
-    "map": "mean average precision",
-}
 MINUS = "\N{MINUS SIGN}"
 NOTHING = element("td", "\N{EN DASH}")
 
@@ -60,16 +53,12 @@ def headline(run: RunFiles) -> list[Measure]:
     """At most four measures of different kinds, for the top of the page: with baselines where some were measured."""
     chosen: dict[str, Measure] = {}
     for measure in sorted(measures(run), key=lambda measure: not measure.baselines):
-        _, name = set_and_protocol(measure.own)
-        kind = "few" if "labels" in name else name.split(" ")[0]
-        chosen.setdefault(kind, measure)
+        chosen.setdefault(shown_as(set_and_protocol(measure.own)[1]).kind, measure)
     return sorted(chosen.values(), key=lambda measure: rank(measure.own))[:CARDS]
 
 
 def rank(score: Score) -> tuple[int, int, str]:
-    _, protocol = set_and_protocol(score)
-    place = next((at for at, name in enumerate(PREFERRED) if protocol.startswith(name)), len(PREFERRED))
-    return place, int(score.metric not in SHARES), score.name
+    return shown_as(set_and_protocol(score)[1]).order, int(score.metric not in SHARES), score.name
 
 
 def set_and_protocol(score: Score) -> tuple[str, str]:
@@ -81,14 +70,7 @@ def set_and_protocol(score: Score) -> tuple[str, str]:
 def title(score: Score) -> str:
     """What was measured, in words a newcomer reads."""
     data, protocol = set_and_protocol(score)
-    name, _, setting = protocol.partition(" k=")
-    if name == "knn":
-        said = f"{setting} nearest neighbour" + ("s" if setting != "1" else "")
-    elif "labels a class" in protocol:
-        said = protocol.replace("1 labels", "1 label") if protocol.startswith("1 ") else protocol
-    else:
-        said = WORDS.get(name, name[:1].upper() + name[1:])
-    return f"{said} on {data or _unnamed(score)}"
+    return f"{shown_as(protocol).title} on {data or _unnamed(score)}"
 
 
 def _unnamed(score: Score) -> str:
