@@ -64,26 +64,33 @@ def sinkhorn(
     if total == 0 or scores.shape[1] == 0:
         raise ShapeError(f"sinkhorn needs at least one sample and one prototype; got {total} and {scores.shape[1]}")
     weights, shares = _marginals(scores, total, dtype, row_marginal, column_marginal, group)
-
     with torch.autocast(scores.device.type, enabled=False):
         potential = shares.log() - _column_log_sum(scores, epsilon, dtype, group)  # v; u follows from it by softmax
-        done = 1
-        while tolerance is not None or done < iterations:
+        for done in range(1, iterations + (tolerance is not None)):
             mass = _prototype_mass(scores, epsilon, potential, weights, group)
-            if tolerance is not None:
-                error = float((mass - shares).abs().sum())
-                if not any_process(not error <= tolerance, group, scores.device):
-                    break
-                if done == iterations:
-                    raise DataError(
-                        f"sinkhorn reached an error of {error:.2g} in {iterations} iterations, not the tolerance "
-                        f"{tolerance:.2g}; allow more iterations, a larger epsilon or tolerance, or use float64"
-                    )
+            if tolerance is not None and _is_close(mass, shares, tolerance, done, iterations, group):
+                break
             potential += shares.log() - mass.clamp_min(torch.finfo(dtype).tiny).log()
-            done += 1
-        codes = torch.empty(scores.shape, dtype=dtype, device=scores.device)
-        for start, block in _blocks(scores, dtype):
-            _softmax_block(block, epsilon, potential, codes[start : start + len(block)])
+        return _codes(scores, epsilon, potential)
+
+
+def _is_close(mass: Tensor, shares: Tensor, tolerance: float, done: int, iterations: int, group: Group) -> bool:
+    """Whether the prototypes have their shares, on every process; after the last iteration that must be so."""
+    error = float((mass - shares).abs().sum())
+    if not any_process(not error <= tolerance, group, mass.device):
+        return True
+    if done == iterations:
+        raise DataError(
+            f"sinkhorn reached an error of {error:.2g} in {iterations} iterations, not the tolerance {tolerance:.2g}; "
+            "allow more iterations, a larger epsilon or tolerance, or use float64"
+        )
+    return False
+
+
+def _codes(scores: Tensor, epsilon: float, potential: Tensor) -> Tensor:
+    codes = torch.empty(scores.shape, dtype=potential.dtype, device=scores.device)
+    for start, block in _blocks(scores, potential.dtype):
+        _softmax_block(block, epsilon, potential, codes[start : start + len(block)])
     return codes
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Literal, Protocol, cast
 
 import torch
@@ -141,31 +142,11 @@ class KernelSettings(MethodSettings):
     weight: float = Field(0.5, gt=0, lt=1)  # of the first loss in a loss-sum
 
 
-def _of_authors(settings: KernelSettings) -> dict[str, float]:
-    return {
-        "weight": settings.weight,
-        "temperature": settings.temperature,
-        "gaussian_temperature": settings.gaussian_temperature or settings.temperature,
-    }
-
-
-def _of_paper(settings: KernelSettings) -> dict[str, float]:
-    return {
-        "laplacian_temperature": settings.temperature,
-        "gaussian_temperature": settings.gaussian_temperature or settings.temperature,
-    }
-
-
-def _simple_sum(settings: KernelSettings) -> Kernel:
+def _sum(settings: KernelSettings, *, of_authors: Callable[..., Kernel], of_paper: Callable[..., Kernel]) -> Kernel:
+    gaussian = settings.gaussian_temperature or settings.temperature
     if settings.form == "loss-sum":
-        return simple_sum_of_authors(**_of_authors(settings))
-    return simple_sum_of_paper(**_of_paper(settings))
-
-
-def _concatenation_sum(settings: KernelSettings) -> Kernel:
-    if settings.form == "loss-sum":
-        return concatenation_sum_of_authors(**_of_authors(settings))
-    return concatenation_sum_of_paper(**_of_paper(settings))
+        return of_authors(weight=settings.weight, temperature=settings.temperature, gaussian_temperature=gaussian)
+    return of_paper(laplacian_temperature=settings.temperature, gaussian_temperature=gaussian)
 
 
 KERNELS: Table[Callable[[KernelSettings], Kernel]] = Table(
@@ -174,8 +155,8 @@ KERNELS: Table[Callable[[KernelSettings], Kernel]] = Table(
         "gaussian": lambda settings: GaussianKernel.of_authors(settings.temperature),
         "laplacian": lambda settings: LaplacianKernel(settings.temperature),
         "exponential": lambda settings: ExponentialKernel(settings.gamma, settings.temperature),
-        "simple-sum": _simple_sum,
-        "concat-sum": _concatenation_sum,
+        "simple-sum": partial(_sum, of_authors=simple_sum_of_authors, of_paper=simple_sum_of_paper),
+        "concat-sum": partial(_sum, of_authors=concatenation_sum_of_authors, of_paper=concatenation_sum_of_paper),
     },
     more=", or a text such as Gaussian(0.2) + Laplacian(0.5)",
 )

@@ -42,12 +42,7 @@ def build_encoder(
     patches of our transformers go by; ``freezes_patches`` is theirs alone. Models of others take ``channels`` and
     ``image_size`` only; ``config`` is the text of an hf model's config.json, which otherwise comes from its hub.
     """
-    if stem != "auto" and stem not in STEMS:
-        raise SettingError(f"stem must be auto, {', '.join(STEMS)}; got {stem!r}")
-    if isinstance(channels, bool) or channels not in (1, 3):
-        raise SettingError(f"channels must be 1 or 3; got {channels}")
-    if image_size is not None and image_size < 1:
-        raise SettingError(f"image_size must be at least 1 pixel; got {image_size}")
+    _check(stem, channels, image_size)
     sizes: dict[str, Any] = {"channels": channels, "image_size": image_size}
     is_of_resnets = stem != "auto" or zero_init_residual
     is_own, library = is_own_encoder(name), library_of(name)
@@ -73,6 +68,15 @@ def build_encoder(
         return ResNet(kind, stem=chosen, zero_init_residual=zero_init_residual, **common)
     sized = {"image_size": image_size} if kind is SmallAlexNet and image_size is not None else {}
     return kind(**common, **sized)
+
+
+def _check(stem: str, channels: int, image_size: int | None) -> None:
+    if stem != "auto" and stem not in STEMS:
+        raise SettingError(f"stem must be auto, {', '.join(STEMS)}; got {stem!r}")
+    if isinstance(channels, bool) or channels not in (1, 3):
+        raise SettingError(f"channels must be 1 or 3; got {channels}")
+    if image_size is not None and image_size < 1:
+        raise SettingError(f"image_size must be at least 1 pixel; got {image_size}")
 
 
 def refuse_options(name: str, **options: object) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eigenview.data.failures import blamed_on
@@ -30,6 +31,8 @@ from eigenview.tensors import map_array
 DEFAULT_NAMES = ("embeddings.parquet", "embeddings.npy")  # in a run directory
 NAMES = ("paths", "path", "names", "name", "filenames", "filename", "files", "file")  # of the items, in an .npz
 CHECKED_ROWS = 1 << 16  # at a time
+
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
@@ -64,11 +67,11 @@ class Embeddings:
         return int(rows[0])
 
     def row_of_path(self, path: str) -> int | None:
-        return self._rows_by_path.get(path)
+        return next((row for row in self._rows_ending(path) if self.paths[row] == path), None)
 
     def row_of_name(self, name: str) -> int | None:
         """The row whose path is ``name`` or ends in it, ``a.jpg`` or ``cats/a.jpg``; None where there is none."""
-        rows = [row for row, path in enumerate(self.paths) if path == name or path.endswith(f"/{name}")]
+        rows = self._rows_ending(name)
         if len(rows) > 1:
             listed = " and ".join(self.paths[row] for row in rows[:2])
             raise DataError(f"{name} could be any of {len(rows)} items, such as {listed}; give more of its path")
@@ -76,9 +79,12 @@ class Embeddings:
 
     def row_of_tail(self, name: str) -> int | None:
         """The row whose path ends in ``name``, folder by folder, if there is just one such."""
+        rows = self._rows_ending(name)
+        return rows[0] if len(rows) == 1 else None
+
+    def _rows_ending(self, name: str) -> list[int]:
         rows = self._rows_by_tail.get(name.rpartition("/")[2], [])
-        fitting = [row for row in rows if self.paths[row] == name or self.paths[row].endswith(f"/{name}")]
-        return fitting[0] if len(fitting) == 1 else None
+        return [row for row in rows if self.paths[row] == name or self.paths[row].endswith(f"/{name}")]
 
     def label_name(self, row: int) -> str | None:
         """The class of a row by name, or by number where names are unknown."""
@@ -95,10 +101,6 @@ class Embeddings:
             tails.setdefault(path.rpartition("/")[2], []).append(row)
         return tails
 
-    @cached_property
-    def _rows_by_path(self) -> dict[str, int]:
-        return {path: row for row, path in enumerate(self.paths)}
-
 
 def open_embeddings(path: str | Path) -> Embeddings:
     """The embeddings in a .parquet, .npy or .npz file, or those in a run directory (``RUN/embeddings.parquet``).
@@ -107,12 +109,8 @@ def open_embeddings(path: str | Path) -> Embeddings:
     they are. NaN is refused, with the rows that have it.
     """
     place = embeddings_file(path)
-    try:
+    with blamed_on(place, f"is not a readable {place.suffix} file of embeddings"):
         stored = _READERS[place.suffix](place)
-    except (OSError, ValueError, KeyError, TypeError, OverflowError) as error:
-        if isinstance(error, DataError):
-            raise
-        raise DataError(f"{printable(place)} is not a readable {place.suffix} file of embeddings: {error}") from None
     digest = hashlib.sha256()
     for start in range(0, len(stored), CHECKED_ROWS):
         rows = stored.vectors[start : start + CHECKED_ROWS]
@@ -123,9 +121,7 @@ def open_embeddings(path: str | Path) -> Embeddings:
             where = f" (counted from row {start})" if start else ""
             raise DataError(f"{printable(place)}: {error}{where}; make the file anew") from None
     if stored.about is not None and stored.about.digest not in ("", digest.hexdigest()):
-        raise DataError(
-            f"{printable(place)} is damaged: its checksum does not fit; make it anew (eigenview embed --anew)"
-        )
+        raise DataError(f"{printable(place)} is damaged: its checksum does not fit; make it anew (embed --anew)")
     return stored
 
 
@@ -151,18 +147,14 @@ def embeddings_file(path: str | Path) -> Path:
     """The file itself, or the one in a run directory; what is missing is said with how to make it."""
     place = Path(path)
     if place.is_dir():
-        for name in DEFAULT_NAMES:
-            if (place / name).is_file():
-                return place / name
-        raise DataError(
-            f"no embeddings in {printable(place)} yet: make them by eigenview embed {printable(place)} SOURCE"
-        )
+        if file := next((place / name for name in DEFAULT_NAMES if (place / name).is_file()), None):
+            return file
+        here = printable(place)
+        raise DataError(f"no embeddings in {here} yet: make them by eigenview embed {here} SOURCE")
     if not place.is_file():
         raise DataError(f"no such file: {printable(place)}; is the path right? (eigenview embed RUN SOURCE makes one)")
     if place.suffix not in _READERS:
-        raise DataError(
-            f"embeddings are read from .parquet, .npy or .npz, or from a run directory; got {printable(place)}"
-        )
+        raise DataError(f"embeddings are read from {', '.join(_READERS)} or a run directory; got {printable(place)}")
     return place
 
 
@@ -173,9 +165,7 @@ def stored_about(path: Path) -> tuple[About | None, int, int]:
         rows, width = array.shape
         return (None if notes is None else _about(json.dumps(notes["about"]))), rows, width
     file = _opened(path)
-    about = (file.schema_arrow.metadata or {}).get(METADATA)
-    kind = file.schema_arrow.field("vector").type
-    return (None if about is None else _about(about.decode())), file.metadata.num_rows, int(kind.list_size)
+    return _table_about(file), file.metadata.num_rows, int(file.schema_arrow.field("vector").type.list_size)
 
 
 def _read_npy(place: Path) -> Embeddings:
@@ -199,11 +189,6 @@ def _read_npy(place: Path) -> Embeddings:
 
 
 def _read_parquet(place: Path) -> Embeddings:
-    with blamed_on(place, "is not a readable .parquet file of embeddings"):
-        return _read_table(place)
-
-
-def _read_table(place: Path) -> Embeddings:
     file = _opened(place)
     present = file.schema_arrow.names
     if "vector" not in present:
@@ -211,7 +196,7 @@ def _read_table(place: Path) -> Embeddings:
     rows = sum(group.rows for group in checked_groups(place, ["vector", "index", "path", "label"]))
     if rows == 0:
         raise DataError(f"{printable(place)} has no rows")
-    vectors: np.ndarray[Any, np.dtype[np.float32]] | None = None
+    vectors: Floats | None = None
     filled = 0
     for batch in file.iter_batches(batch_size=CHECKED_ROWS, columns=["vector"]):  # never the table and the array whole
         block = _block(batch.column(0), place)
@@ -230,12 +215,11 @@ def _read_table(place: Path) -> Embeddings:
     labels = None
     if "label" in present and "int" in str(rest.schema.field("label").type):
         labels = _some_labels(torch.from_numpy(rest.column("label").fill_null(NO_LABEL).to_numpy().astype(np.int64)))
-    stored = (file.schema_arrow.metadata or {}).get(METADATA)
-    about = None if stored is None else _about(stored.decode())
-    return Embeddings(place, torch.from_numpy(vectors), torch.from_numpy(index.astype(np.int64)), paths, labels, about)
+    numbers = torch.from_numpy(index.astype(np.int64))
+    return Embeddings(place, torch.from_numpy(vectors), numbers, paths, labels, _table_about(file))
 
 
-def _block(column: Any, place: Path) -> np.ndarray[Any, np.dtype[np.float32]]:
+def _block(column: Any, place: Path) -> Floats:
     """(n, d) of a column of lists."""
     if column.null_count or "list" not in str(column.type):
         raise DataError(f"column 'vector' of {printable(place)} must hold a list of numbers in every row")
@@ -246,13 +230,12 @@ def _block(column: Any, place: Path) -> np.ndarray[Any, np.dtype[np.float32]]:
         lengths = np.diff(column.offsets.to_numpy())
         if (lengths != lengths[0]).any():
             raise DataError(f"column 'vector' of {printable(place)} must hold lists of one length; got several")
-    numbers: np.ndarray[Any, np.dtype[np.float32]] = flat.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
+    numbers: Floats = flat.to_numpy(zero_copy_only=False).astype(np.float32, copy=False)
     return numbers.reshape(len(column), -1)
 
 
 def _opened(place: Path) -> Any:
-    parquet = extra_module("pyarrow.parquet", extra="tables", purpose="reading Parquet")
-    return parquet.ParquetFile(place)
+    return extra_module("pyarrow.parquet", extra="tables", purpose="reading Parquet").ParquetFile(place)
 
 
 def _notes(place: Path) -> dict[str, Any] | None:
@@ -265,6 +248,11 @@ def _numbers(values: Any, rows: int) -> Tensor:
     if not isinstance(values, list) or [type(value) for value in values] != [int] * rows:
         raise ValueError(f"a side file must have a whole number for each of {rows:,} rows")
     return torch.from_numpy(np.array(values, dtype=np.int64))
+
+
+def _table_about(file: Any) -> About | None:
+    text = (file.schema_arrow.metadata or {}).get(METADATA)
+    return None if text is None else _about(text.decode())
 
 
 def _about(text: str) -> About | None:
@@ -285,7 +273,7 @@ def _numbered(place: Path, rows: int) -> list[str]:
 def _read_npz(place: Path) -> Embeddings:
     """Arrays by name: the only floating one of two dimensions, and ``names``, ``paths``, ``labels`` where they are."""
     with np.load(place, allow_pickle=False) as file:
-        arrays = {name: file[name] for name in file.files}
+        arrays = dict(file)
     tables = [name for name, array in arrays.items() if array.ndim == 2 and array.dtype.kind == "f" and array.size]
     if len(tables) != 1:
         got = ", ".join(f"{name} {array.shape} {array.dtype}" for name, array in arrays.items())
@@ -298,8 +286,8 @@ def _read_npz(place: Path) -> Embeddings:
         if array is not None and array.shape != (rows,):
             raise DataError(f"{printable(place)}: {rows} vectors, but {kind} {array.shape}: one a row is needed")
     paths = _numbered(place, rows) if names is None else [str(name) for name in names.tolist()]
-    labels = None if given is None or given.dtype.kind not in "iu" else torch.from_numpy(given.astype(np.int64))
-    labels = None if labels is None else _some_labels(labels)
+    is_unlabelled = given is None or given.dtype.kind not in "iu"
+    labels = None if is_unlabelled else _some_labels(torch.from_numpy(np.asarray(given, dtype=np.int64)))
     return Embeddings(place, vectors, torch.arange(rows), paths, labels, None)
 
 
