@@ -61,12 +61,10 @@ def train(
         with together():
             images = images if chosen is None else captioned(images, told.told)
             begun = begin(config, images, encoder, before=directory.encoder if resume else None)
-        tokenizer = None if chosen is None else begin_tokens(chosen, images, directory, processes, resume=resume)
+        tokens = None if chosen is None else begin_tokens(chosen, images, directory, processes, resume=resume)
         fed = locked(config, begun, images, processes) if config.encoder.locked else images
         with together():
-            config, feed, method = _assembled(
-                config, fed, begun, tokenizer, processes, directory, encoder, resume=resume
-            )
+            config, feed, method = _assembled(config, fed, begun, tokens, processes, directory, encoder, resume=resume)
         trainer = Trainer(config, processes, directory, feed, method, told)
         with together():
             if resume:
