@@ -220,7 +220,7 @@ def test_files_of_others_are_read_and_bad_ones_refused(tmp_path):
     with pytest.raises(DataError, match="no such file"):
         open_embeddings(tmp_path / "nothing.npy")
     (tmp_path / "text.txt").write_text("text")
-    with pytest.raises(DataError, match=r"read from \.parquet, \.npy or \.npz"):
+    with pytest.raises(DataError, match=r"read from \.parquet, \.npy, \.npz or a run directory"):
         open_embeddings(tmp_path / "text.txt")
 
 
