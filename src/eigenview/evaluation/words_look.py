@@ -31,8 +31,8 @@ def words_look(run: OpenedRun, source: Source, projections: Tensor) -> Words | N
     paired = images[rows]
     near = nearest(images, texts[:: max(1, len(rows) // EXAMPLES)][:EXAMPLES], k=min(NEAREST, len(images)))
     examples = tuple(
-        WordsExample(captions[row][0], row, tuple(found), tuple(round(cosine, 4) for cosine in cosines))
-        for row, found, cosines in zip(
+        WordsExample(captions[row][0], row, tuple(others), tuple(round(cosine, 4) for cosine in cosines))
+        for row, others, cosines in zip(
             rows[:: max(1, len(rows) // EXAMPLES)], near.index.tolist(), near.similarity.tolist(), strict=False
         )
     )

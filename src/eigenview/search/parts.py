@@ -114,15 +114,15 @@ def _number(file: Path) -> int:
 
 def joined_piece(rows: list[Piece], *, by_name: bool) -> Piece:
     """Several pieces as one, ordered by name where the order of reading is not fixed; of none, one without rows."""
-    unreadable = tuple(failure for one in rows for failure in one.unreadable)
-    filled = [one for one in rows if len(one)]
+    unreadable = tuple(failure for piece in rows for failure in piece.unreadable)
+    filled = [piece for piece in rows if len(piece)]
     if not filled:
         none = torch.empty(0, dtype=torch.long)
         return Piece(none, none.clone(), torch.empty(0, 0), (), unreadable)
-    paths = [path for one in filled for path in one.paths]
+    paths = [path for piece in filled for path in piece.paths]
     order = sorted(range(len(paths)), key=paths.__getitem__) if by_name else list(range(len(paths)))
     index, labels, vectors = (
         torch.cat(columns)[order]
-        for columns in zip(*((one.index, one.labels, one.vectors) for one in filled), strict=True)
+        for columns in zip(*((piece.index, piece.labels, piece.vectors) for piece in filled), strict=True)
     )
     return Piece(index, labels, vectors, tuple(paths[row] for row in order), unreadable)

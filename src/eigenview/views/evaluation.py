@@ -80,7 +80,7 @@ class CentreView:
     def finish(self, crops: Sequence[Tensor]) -> Tensor:
         """Normalise a batch that ``prepare`` cut: one uint8 tensor (n, c, size, size) → the same in float32."""
         if len(crops) != 1 or crops[0].shape[2:] != (self.size, self.size):
-            arrived = [tuple(part.shape) for part in crops]
+            arrived = [tuple(crop.shape) for crop in crops]
             raise ShapeError(f"one uint8 tensor (n, c, {self.size}, {self.size}) is needed; got {arrived}")
         check_images(crops[0])
         return self._normalise(crops[0].to(torch.float32, memory_format=torch.contiguous_format))
