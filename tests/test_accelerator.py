@@ -22,13 +22,13 @@ pytestmark = [
 def test_a_loss_on_the_device_equals_the_one_on_the_cpu(loss):
     torch.manual_seed(0)
     rows = torch.randn(2, 3000, 64, dtype=torch.float64)
-    found = []
+    measured = []
     for device in ("cpu", "cuda"):
         a, b = (view.to(device).requires_grad_() for view in rows)
         value = loss(a, b)
         value.backward()
-        found.append((value.detach().cpu(), a.grad.cpu()))
-    torch.testing.assert_close(found[0], found[1], rtol=1e-9, atol=1e-12)
+        measured.append((value.detach().cpu(), a.grad.cpu()))
+    torch.testing.assert_close(measured[0], measured[1], rtol=1e-9, atol=1e-12)
 
 
 def test_sinkhorn_on_the_device_equals_the_one_on_the_cpu():

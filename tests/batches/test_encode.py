@@ -81,16 +81,16 @@ class Failing(nn.Module):
 def test_modes_come_back_whatever_happens():
     model = encoder().train()
     model.conv2.eval()
-    modes = [part.training for part in model.modules()]
+    modes = [module.training for module in model.modules()]
     with evaluating(model):
-        assert not any(part.training for part in model.modules())
+        assert not any(module.training for module in model.modules())
         assert not torch.is_grad_enabled()
-    assert [part.training for part in model.modules()] == modes
+    assert [module.training for module in model.modules()] == modes
     assert torch.is_grad_enabled()
     failing = nn.Sequential(nn.BatchNorm2d(3), Failing()).train()
     with pytest.raises(DataError, match="broken"), evaluating(failing):
         failing(torch.zeros(1, 3, 2, 2))
-    assert all(part.training for part in failing.modules())
+    assert all(module.training for module in failing.modules())
 
 
 def test_what_is_not_finite_is_refused_by_item():

@@ -156,9 +156,9 @@ def test_report_writes_one_page(shop: Path, trained: Trained[str]):
 
 
 def test_diagnose_gives_a_verdict_on_a_run(shop: Path, trained: Trained[str]):
-    found = json.loads(succeeded(eigenview("diagnose", RUN, "--json", folder=shop)))
-    assert found["figures"]["n"] == 49
-    assert found["figures"]["views"]["alignment"] > 0
+    told = json.loads(succeeded(eigenview("diagnose", RUN, "--json", folder=shop)))
+    assert told["figures"]["n"] == 49
+    assert told["figures"]["views"]["alignment"] > 0
 
 
 def test_diagnose_sees_a_collapsed_file(shop: Path):
@@ -180,9 +180,9 @@ def test_embed_neighbours_and_duplicates_find_the_twin(shop: Path, trained: Trai
     assert first.split()[0] == "1.0000"
     assert first.endswith("picture 99.png")
     assert width_of(shop / "alike.png") > 100
-    found = json.loads(succeeded(eigenview("duplicates", "vectors.npy", "--json", folder=shop)))
-    names = [{Path(member["path"]).name for member in one["members"]} for one in found["sets"]]
-    assert {"picture 00.png", "picture 99.png"} in [one & {"picture 00.png", "picture 99.png"} for one in names]
+    told = json.loads(succeeded(eigenview("duplicates", "vectors.npy", "--json", folder=shop)))
+    names = [{Path(member["path"]).name for member in copied["members"]} for copied in told["sets"]]
+    assert {"picture 00.png", "picture 99.png"} in [pair & {"picture 00.png", "picture 99.png"} for pair in names]
 
 
 def test_export_writes_weights_that_load_back(shop: Path, trained: Trained[str]):
@@ -192,9 +192,9 @@ def test_export_writes_weights_that_load_back(shop: Path, trained: Trained[str])
 
 
 def test_data_check_and_views_show_look_at_the_pictures(shop: Path):
-    found = json.loads(succeeded(eigenview("data", "check", LABELLED, "--json", folder=shop)))
-    assert (found["readable"], found["labels"]) == (49, {"gulls": 24, "ïles": 25})
-    assert len(found["duplicates"]) == 1
+    told = json.loads(succeeded(eigenview("data", "check", LABELLED, "--json", folder=shop)))
+    assert (told["readable"], told["labels"]) == (49, {"gulls": 24, "ïles": 25})
+    assert len(told["duplicates"]) == 1
     said = succeeded(eigenview("views", "show", PHOTOS, "-o", "new/views.png", "--count", "3", folder=shop))
     assert said.startswith("new/views.png: 3 images with their views (2 of 24 px)")
     assert width_of(shop / "new" / "views.png") > 300
@@ -202,7 +202,7 @@ def test_data_check_and_views_show_look_at_the_pictures(shop: Path):
 
 def test_recipes_are_listed_shown_and_run(shop: Path):
     listed = json.loads(succeeded(eigenview("recipes", "list", "--json", folder=shop)))
-    assert {"simclr-cifar10", "digits-demo"} <= {one["name"] for one in listed}
+    assert {"simclr-cifar10", "digits-demo"} <= {entry["name"] for entry in listed}
     said = succeeded(eigenview("recipes", "show", "random-walk-cifar10", folder=shop))
     assert "84.03 ± 0.29" in said
     assert "eigenview recipes run random-walk-cifar10" in said
@@ -216,7 +216,7 @@ def test_recipes_are_listed_shown_and_run(shop: Path):
 def test_lab_is_listed_and_run(shop: Path):
     pytest.importorskip("matplotlib")
     listed = json.loads(succeeded(eigenview("lab", "list", "--json", folder=shop)))
-    assert "laplacian-form" in {one["name"] for one in listed}
+    assert "laplacian-form" in {entry["name"] for entry in listed}
     said = succeeded(eigenview("lab", "run", "laplacian-form", "--quick", "-o", "lab", folder=shop))
     assert "lab/laplacian-form.json" in said
     assert json.loads((shop / "lab" / "laplacian-form.json").read_text(encoding="utf-8"))["findings"]

@@ -80,8 +80,8 @@ def test_no_plain_field_is_taken_for_another():
     for nearness in (details @ details.T, 2 * shades @ shades.T - squares - squares[:, None]):
         np.fill_diagonal(nearness, -np.inf)
         for row, partner in enumerate(nearness.argmax(axis=1)):  # the closest of all in detail, and in shade
-            found = same_picture(thumbnails[row], thumbnails[partner])
-            assert (found.verdict, found.agreement < CERTAIN) == ("unclear", True)
+            likeness = same_picture(thumbnails[row], thumbnails[partner])
+            assert (likeness.verdict, likeness.agreement < CERTAIN) == ("unclear", True)
             compared += 1
     assert compared == 3000
 

@@ -157,10 +157,10 @@ def test_plain_pickles_keep_shape_order_and_type(tmp_path):
     }
     for protocol in range(5):
         (tmp_path / "p").write_bytes(pickle.dumps(arrays, protocol=protocol))
-        found = read_plain_pickle(tmp_path / "p")
+        content = read_plain_pickle(tmp_path / "p")
         for name in ("c", "f", "big"):
-            np.testing.assert_array_equal(found[name.encode()], arrays[name])
-        assert (found[b"n"], found[b"l"]) == (1, [b"x"])
+            np.testing.assert_array_equal(content[name.encode()], arrays[name])
+        assert (content[b"n"], content[b"l"]) == (1, [b"x"])
 
 
 def test_stl10_is_stored_column_by_column(tmp_path):

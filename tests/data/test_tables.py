@@ -38,9 +38,9 @@ def test_the_hugging_face_layout_is_read(tmp_path):
     assert blues(source) == [37 * i for i in range(6)]
     assert source.labels.tolist() == [0, 1, 2, 0, 1, 2]
     assert source.captions(3) == ("a picture of 3", "and more")
-    found = source.depth(2)
-    assert found is not None
-    np.testing.assert_allclose(found, 4.0)
+    measured = source.depth(2)
+    assert measured is not None
+    np.testing.assert_allclose(measured, 4.0)
     assert str(source.describe()) == f"table {path}: 6 images, labels, captions, depth"
     assert source.image(5).name == "t.parquet[5]"
 

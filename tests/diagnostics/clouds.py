@@ -27,8 +27,8 @@ def cosines_by_loops(rows: Tensor, others: Tensor | None = None) -> list[list[fl
 
 def nearest_by_loops(rows: Tensor, neighbours: int) -> list[list[int]]:
     """Each row's nearest others, most similar first."""
-    found = []
+    measured = []
     for i, line in enumerate(cosines_by_loops(rows)):
         others = [j for j in range(len(line)) if j != i]
-        found.append(sorted(others, key=lambda j: -line[j])[:neighbours])
-    return found
+        measured.append(sorted(others, key=lambda j: -line[j])[:neighbours])
+    return measured

@@ -19,8 +19,8 @@ def islands_by_loops(views: list[Tensor], neighbours: int) -> tuple[float, int, 
     near = nearest_by_loops(torch.cat(views), neighbours)
     groups = [{i} for i in range(n)]
     meets = set()
-    for view, found in enumerate(near):
-        for other in found:
+    for view, measured in enumerate(near):
+        for other in measured:
             if other % n != view % n:
                 meets.add(view % n)
             first, second = (next(group for group in groups if image % n in group) for image in (view, other))
@@ -35,20 +35,20 @@ def test_connectivity_follows_the_views_from_image_to_image(count: int, neighbou
     base = gaussian(40, 4)
     views = [base + 0.4 * gaussian(40, 4, seed=1 + view) for view in range(count)]
     meeting, components, largest = islands_by_loops(views, neighbours or count - 1)
-    found = connectivity(*views, neighbours=neighbours)
-    assert (found.meeting.value, found.components) == (pytest.approx(meeting), components)
-    assert found.largest == pytest.approx(largest)
+    connected = connectivity(*views, neighbours=neighbours)
+    assert (connected.meeting.value, connected.components) == (pytest.approx(meeting), components)
+    assert connected.largest == pytest.approx(largest)
 
 
 def test_identical_views_of_scattered_images_are_islands():
     rows = gaussian(60, 8)
-    found = connectivity(rows, rows + 1e-6 * gaussian(60, 8, seed=1))
-    assert (found.meeting.value, found.components, found.largest) == (0, 60, pytest.approx(1 / 60))
+    connected = connectivity(rows, rows + 1e-6 * gaussian(60, 8, seed=1))
+    assert (connected.meeting.value, connected.components, connected.largest) == (0, 60, pytest.approx(1 / 60))
 
 
 def test_collapsed_views_hang_together():
-    found = connectivity(torch.ones(50, 4), torch.ones(50, 4), neighbours=60)
-    assert (found.meeting.value, found.components, found.largest) == (1, 1, 1)
+    connected = connectivity(torch.ones(50, 4), torch.ones(50, 4), neighbours=60)
+    assert (connected.meeting.value, connected.components, connected.largest) == (1, 1, 1)
 
 
 def test_a_cosine_turns_nearest_into_near_enough():
@@ -62,9 +62,9 @@ def test_sampled_images_carry_an_interval():
     rows = gaussian(300, 3)
     other = rows + 0.3 * gaussian(300, 3, seed=1)
     exact = connectivity(rows, other)
-    found = connectivity(rows, other, images=100, anchors=120)
-    assert (found.images, found.meeting.anchors) == (100, 60)
-    assert found.meeting.low < exact.meeting.value < found.meeting.high
+    connected = connectivity(rows, other, images=100, anchors=120)
+    assert (connected.images, connected.meeting.anchors) == (100, 60)
+    assert connected.meeting.low < exact.meeting.value < connected.meeting.high
 
 
 @pytest.mark.parametrize("clusters", [2, 5, 12])
@@ -76,18 +76,18 @@ def test_separate_clusters_are_counted(clusters: int):
 
 
 def test_one_cloud_is_one_cluster():
-    found = cluster_count(gaussian(1200, 16))
-    assert (found.clusters, found.components) == (1, 1)
+    clusters = cluster_count(gaussian(1200, 16))
+    assert (clusters.clusters, clusters.components) == (1, 1)
     assert cluster_count(gaussian(3, 2), neighbours=1).nodes == 3
 
 
 def test_usage_is_the_entropy_of_assignments():
     assignment = torch.tensor([0, 0, 0, 1, 1, 3])
     entropy = -sum(share * math.log(share) for share in (3 / 6, 2 / 6, 1 / 6))
-    found = prototype_usage(assignment, 5)
-    assert found.entropy == pytest.approx(entropy / math.log(5))
-    assert found.perplexity == pytest.approx(math.exp(entropy))
-    assert found.unused == 2
+    usage = prototype_usage(assignment, 5)
+    assert usage.entropy == pytest.approx(entropy / math.log(5))
+    assert usage.perplexity == pytest.approx(math.exp(entropy))
+    assert usage.unused == 2
     assert prototype_usage(torch.arange(8), 8).entropy == pytest.approx(1)
     assert prototype_usage(torch.zeros(8, dtype=torch.long), 8).entropy == 0
 

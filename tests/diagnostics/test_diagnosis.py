@@ -79,9 +79,9 @@ def test_a_cone_is_crowded():
 
 def test_repeated_rows_are_duplicated_data():
     rows = gaussian(300, 32)
-    found = diagnose(torch.cat([rows, rows[:30]]))
-    assert names(found) == ["duplicated data"]
-    assert (0, 300) in found.figures.duplicate_pairs
+    diagnosis = diagnose(torch.cat([rows, rows[:30]]))
+    assert names(diagnosis) == ["duplicated data"]
+    assert (0, 300) in diagnosis.figures.duplicate_pairs
 
 
 def test_a_dense_surface_is_not_duplicated_data():
@@ -133,8 +133,8 @@ def test_centred_features_are_judged_as_their_differences_are():
 def test_collapsed_rows_are_not_centred_into_health():
     rows = torch.ones(200, 32, dtype=torch.float64)
     for noise in (0, 1e-8, 1e-3):
-        found = diagnose(*two_views(rows + noise * gaussian(200, 32), noise), centred=True)
-        assert (found.verdict, found.figures.is_centred) == ("full collapse", False)
+        diagnosis = diagnose(*two_views(rows + noise * gaussian(200, 32), noise), centred=True)
+        assert (diagnosis.verdict, diagnosis.figures.is_centred) == ("full collapse", False)
 
 
 def test_a_file_is_centred_as_the_tensor_it_holds(tmp_path):
@@ -148,18 +148,18 @@ def test_duplicates_are_sought_among_the_unaugmented():
     items[270:] = items[:30]
     a, b = items + 0.3 * gaussian(300, 32, seed=5), items + 0.3 * gaussian(300, 32, seed=6)
     assert diagnose(a, b).verdict == "healthy"
-    found = diagnose(a, b, unaugmented=items)
-    assert found.verdict == "duplicated data"
-    assert (0, 270) in found.figures.duplicate_pairs
+    diagnosis = diagnose(a, b, unaugmented=items)
+    assert diagnosis.verdict == "duplicated data"
+    assert (0, 270) in diagnosis.figures.duplicate_pairs
     with pytest.raises(ShapeError, match=r"z_a \(300, 32\), unaugmented \(299, 32\)"):
         diagnose(a, unaugmented=items[:299])
 
 
 def test_a_run_that_ended_in_nan_has_diverged():
-    found = diagnose(gaussian(300, 32), progress=RunProgress(has_diverged=True))
-    assert found.verdict == "diverged"
-    assert Diagnosis.from_json(found.to_json()) == found
-    assert diagnosed(found.figures) == found
+    diagnosis = diagnose(gaussian(300, 32), progress=RunProgress(has_diverged=True))
+    assert diagnosis.verdict == "diverged"
+    assert Diagnosis.from_json(diagnosis.to_json()) == diagnosis
+    assert diagnosed(diagnosis.figures) == diagnosis
 
 
 BEGINNING = RunProgress(loss=4.8, chance=6.2, steps=80, epochs=2.5, share=1.0)
@@ -168,13 +168,13 @@ BEGINNING = RunProgress(loss=4.8, chance=6.2, steps=80, epochs=2.5, share=1.0)
 def test_a_run_that_has_barely_begun_is_called_that_not_healthy():
     a, b = two_views(gaussian(300, 8), 1.4)
     assert diagnose(a, b).figures.views.matched.value < 0.5
-    found = diagnose(a, b, progress=BEGINNING)
-    assert found.verdict == "barely begun"
-    assert (found.figures.loss, found.figures.chance, found.figures.progress) == (4.8, 6.2, BEGINNING)
-    assert "the run has made 80 steps, 2.5 epochs" in found.findings[0].reasons[0]
-    assert found.findings[0].advice.startswith("train longer: eigenview train --resume --out RUN --epochs 70.")
-    assert "80 steps, 2.5 epochs" in found.lines()[-1]
-    assert Diagnosis.from_json(found.to_json()) == found
+    diagnosis = diagnose(a, b, progress=BEGINNING)
+    assert diagnosis.verdict == "barely begun"
+    assert (diagnosis.figures.loss, diagnosis.figures.chance, diagnosis.figures.progress) == (4.8, 6.2, BEGINNING)
+    assert "the run has made 80 steps, 2.5 epochs" in diagnosis.findings[0].reasons[0]
+    assert diagnosis.findings[0].advice.startswith("train longer: eigenview train --resume --out RUN --epochs 70.")
+    assert "80 steps, 2.5 epochs" in diagnosis.lines()[-1]
+    assert Diagnosis.from_json(diagnosis.to_json()) == diagnosis
     assert diagnose(a, b).verdict == "healthy"  # of embeddings alone nobody knows
 
 
@@ -199,14 +199,14 @@ def test_begun_is_a_matter_of_steps_epochs_and_the_plan(progress, verdict):
 
 def test_views_that_find_each_other_show_that_a_short_run_went_on_from_something():
     a, b = two_views(gaussian(300, 32), 0.3)
-    found = diagnose(a, b, progress=BEGINNING)
-    assert found.figures.views.matched.value > 0.9
-    assert found.verdict == "healthy"
+    diagnosis = diagnose(a, b, progress=BEGINNING)
+    assert diagnosis.figures.views.matched.value > 0.9
+    assert diagnosis.verdict == "healthy"
 
 
 def test_what_is_wrong_is_graver_than_that_a_run_has_barely_begun():
-    found = diagnose(torch.ones(200, 32), torch.ones(200, 32), progress=BEGINNING)
-    assert names(found) == ["full collapse", "barely begun"]
+    diagnosis = diagnose(torch.ones(200, 32), torch.ones(200, 32), progress=BEGINNING)
+    assert names(diagnosis) == ["full collapse", "barely begun"]
 
 
 def test_the_end_of_the_curve_is_said():
@@ -222,9 +222,9 @@ def test_the_end_of_the_curve_is_said():
 
 def test_the_gravest_finding_comes_first_and_hides_what_it_explains():
     constant = torch.ones(200, 32)
-    found = diagnose(constant, constant, loss=6.0, chance=6.0)
-    assert names(found) == ["full collapse", "at chance"]
-    assert all(finding.reasons and finding.advice for finding in found.findings)
+    diagnosis = diagnose(constant, constant, loss=6.0, chance=6.0)
+    assert names(diagnosis) == ["full collapse", "at chance"]
+    assert all(finding.reasons and finding.advice for finding in diagnosis.findings)
 
 
 def test_advice_names_verbs_of_the_command_line_not_functions():
@@ -247,33 +247,33 @@ def test_thresholds_can_be_replaced():
 @pytest.mark.parametrize("n", [2, 3, 5])
 @pytest.mark.parametrize("d", [1, 2, 64])
 def test_the_smallest_inputs_have_a_diagnosis(n: int, d: int):
-    found = diagnose(*two_views(gaussian(n, d), 0.1))
-    assert Diagnosis.from_json(found.to_json()) == found
+    diagnosis = diagnose(*two_views(gaussian(n, d), 0.1))
+    assert Diagnosis.from_json(diagnosis.to_json()) == diagnosis
 
 
 def test_few_sampled_rows_are_enough_for_a_diagnosis():
-    found = diagnose(*two_views(gaussian(50, 8), 0.1), sampling=Sampling(anchors=2, nodes=4)).figures
-    assert (found.clusters.nodes, found.uniformity.anchors) == (4, 2)
+    diagnosis = diagnose(*two_views(gaussian(50, 8), 0.1), sampling=Sampling(anchors=2, nodes=4)).figures
+    assert (diagnosis.clusters.nodes, diagnosis.uniformity.anchors) == (4, 2)
 
 
 def test_json_comes_back_the_same():
     a, b = two_views(gaussian(300, 16), 0.4)
     usage = prototype_usage(torch.arange(300) % 7, 9)
-    found = diagnose(a, b, torch.arange(300) % 7, loss=6, chance=6.1, usage=usage, sampling=Sampling(anchors=50))
-    assert found.figures.uniformity.anchors == 50
-    assert Diagnosis.from_json(found.to_json()) == found
-    assert json.loads(found.to_json())["verdict"] == found.verdict
+    diagnosis = diagnose(a, b, torch.arange(300) % 7, loss=6, chance=6.1, usage=usage, sampling=Sampling(anchors=50))
+    assert diagnosis.figures.uniformity.anchors == 50
+    assert Diagnosis.from_json(diagnosis.to_json()) == diagnosis
+    assert json.loads(diagnosis.to_json())["verdict"] == diagnosis.verdict
 
 
 def test_a_diagnosis_of_an_earlier_or_a_later_version_opens():
-    found = diagnose(gaussian(30, 4))
-    assert json.loads(found.to_json())["version"] == found.version == VERSION
-    earlier, later = json.loads(found.to_json()), json.loads(found.to_json())
+    diagnosis = diagnose(gaussian(30, 4))
+    assert json.loads(diagnosis.to_json())["version"] == diagnosis.version == VERSION
+    earlier, later = json.loads(diagnosis.to_json()), json.loads(diagnosis.to_json())
     del earlier["version"], earlier["figures"]["has_diverged"], earlier["figures"]["is_centred"]
-    assert Diagnosis.from_json(json.dumps(earlier)) == replace(found, version=1)
+    assert Diagnosis.from_json(json.dumps(earlier)) == replace(diagnosis, version=1)
     later |= {"version": VERSION + 1, "mood": "sunny"}
     later["figures"]["uniformity"]["median"] = 0.5
-    assert Diagnosis.from_json(json.dumps(later)) == replace(found, version=VERSION + 1)
+    assert Diagnosis.from_json(json.dumps(later)) == replace(diagnosis, version=VERSION + 1)
 
 
 def test_json_that_is_no_diagnosis_is_refused_by_its_path():

@@ -83,23 +83,23 @@ def test_tensor_array_and_file_agree(tmp_path):
 @pytest.mark.parametrize(("n", "d"), [(80, 6), (6, 80)])
 def test_stable_rank_and_variances_follow_their_formulas(n: int, d: int):
     rows = gaussian(n, d) * torch.arange(1, d + 1) + 5
-    found = spectrum(rows)
+    measured = spectrum(rows)
     values = torch.linalg.svdvals(rows).tolist()
-    assert found.stable_rank() == pytest.approx(sum(value**2 for value in values) / values[0] ** 2)
-    for column, variance in zip(rows.T.tolist(), found.variances.tolist(), strict=True):
+    assert measured.stable_rank() == pytest.approx(sum(value**2 for value in values) / values[0] ** 2)
+    for column, variance in zip(rows.T.tolist(), measured.variances.tolist(), strict=True):
         mean = sum(column) / n
         assert variance == pytest.approx(sum((value - mean) ** 2 for value in column) / n)
 
 
 def test_the_decay_is_the_weighted_slope_of_logarithms():
-    found = spectrum(gaussian(60, 8) * torch.arange(1, 9))
+    values = spectrum(gaussian(60, 8) * torch.arange(1, 9))
     x = [math.log(rank) for rank in range(1, 9)]
-    y = [math.log(float(value) ** 2 / 60) for value in found.centred]
+    y = [math.log(float(value) ** 2 / 60) for value in values.centred]
     weight = [1 / rank for rank in range(1, 9)]
     mean_x, mean_y = (sum(w * v for w, v in zip(weight, line, strict=True)) / sum(weight) for line in (x, y))
     above = sum(w * (u - mean_x) * (v - mean_y) for w, u, v in zip(weight, x, y, strict=True))
     below = sum(w * (u - mean_x) ** 2 for w, u in zip(weight, x, strict=True))
-    assert found.decay() == pytest.approx(-above / below)
+    assert values.decay() == pytest.approx(-above / below)
 
 
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])

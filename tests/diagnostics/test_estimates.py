@@ -15,16 +15,16 @@ def test_the_interval_of_a_mean_is_students_with_the_finite_population_correctio
     values = torch.tensor([1.0, 4.0, 2.0, 7.0])
     error = float(values.double().std()) / 2 * math.sqrt(1 - 4 / 50)
     low, high = stats.t.interval(0.95, 3, loc=3.5, scale=error)
-    found = mean_of_sample(values, 50)
-    assert (found.value, found.anchors) == (3.5, 4)
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    estimate = mean_of_sample(values, 50)
+    assert (estimate.value, estimate.anchors) == (3.5, 4)
+    assert (estimate.low, estimate.high) == (pytest.approx(low), pytest.approx(high))
 
 
 def test_the_interval_of_a_share_is_wilsons_when_the_population_is_large():
     hits = torch.tensor([True] * 3 + [False] * 37)
     expected = stats.binomtest(3, 40).proportion_ci(method="wilson")
-    found = share_of_sample(hits, 10**12)
-    assert (found.low, found.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
+    estimate = share_of_sample(hits, 10**12)
+    assert (estimate.low, estimate.high) == (pytest.approx(expected.low), pytest.approx(expected.high))
 
 
 def test_all_rows_leave_no_doubt():
@@ -41,8 +41,8 @@ def test_none_and_all_hits_still_have_a_width():
 
 
 def test_log_means_survive_values_that_underflow():
-    found = log_mean_of_sample(torch.tensor([-2000.0, -2000.0, -2001.0]), 3)
-    assert found.value == pytest.approx(-2000 + math.log((2 + math.exp(-1)) / 3))
+    estimate = log_mean_of_sample(torch.tensor([-2000.0, -2000.0, -2001.0]), 3)
+    assert estimate.value == pytest.approx(-2000 + math.log((2 + math.exp(-1)) / 3))
 
 
 def test_shares_hold_the_truth_as_often_as_they_say():
@@ -50,15 +50,15 @@ def test_shares_hold_the_truth_as_often_as_they_say():
     generator = torch.Generator().manual_seed(0)
     held = 0
     for _ in range(300):
-        found = share_of_sample(population[torch.randperm(400, generator=generator)[:80]], 400)
-        held += found.low <= 0.09 <= found.high
+        estimate = share_of_sample(population[torch.randperm(400, generator=generator)[:80]], 400)
+        held += estimate.low <= 0.09 <= estimate.high
     assert held >= 275  # 285 expected
 
 
 def test_the_mean_of_sets_has_students_interval_within_what_is_possible():
     low, high = stats.t.interval(0.95, 2, loc=0.02, scale=0.01 / math.sqrt(3))
-    found = mean_of_sets([0.01, 0.02, 0.03], 100)
-    assert (found.low, found.high, found.anchors) == (pytest.approx(low), pytest.approx(high), 300)
+    estimate = mean_of_sets([0.01, 0.02, 0.03], 100)
+    assert (estimate.low, estimate.high, estimate.anchors) == (pytest.approx(low), pytest.approx(high), 300)
     assert mean_of_sets([0.01, 0.02, 0.03], 100, within=(0, 1)).low == 0
 
 

@@ -42,8 +42,8 @@ def test_sampled_preservation_covers_the_exact_one():
     a = gaussian(900, 4)
     b = a + 0.2 * gaussian(900, 4, seed=1)
     exact = neighbourhood_preservation(a, b).value
-    found = [neighbourhood_preservation(a, b, anchors=60, seed=seed) for seed in range(40)]
-    assert sum(estimate.low <= exact <= estimate.high for estimate in found) >= 34  # 38 expected
+    figures = [neighbourhood_preservation(a, b, anchors=60, seed=seed) for seed in range(40)]
+    assert sum(estimate.low <= exact <= estimate.high for estimate in figures) >= 34  # 38 expected
 
 
 def test_matched_views_are_those_found_first():
@@ -63,17 +63,17 @@ def test_hubness_counts_how_often_each_row_is_a_neighbour():
         for j in near:
             counts[j] += 1
     spread = math.sqrt(sum((count - 4) ** 2 for count in counts) / 50)
-    found = hubness(rows, neighbours=4)
-    assert found.skewness.value == pytest.approx(sum((count - 4) ** 3 for count in counts) / 50 / spread**3)
-    assert found.antihubs.value == counts.count(0) / 50
-    assert (found.rows, found.skewness.anchors) == (50, None)
+    hubs = hubness(rows, neighbours=4)
+    assert hubs.skewness.value == pytest.approx(sum((count - 4) ** 3 for count in counts) / 50 / spread**3)
+    assert hubs.antihubs.value == counts.count(0) / 50
+    assert (hubs.rows, hubs.skewness.anchors) == (50, None)
 
 
 def test_one_row_near_all_others_is_a_hub():
     rows = torch.cat([torch.full((1, 200), 0.1), torch.eye(200)])
-    found = hubness(rows.double(), neighbours=1)
-    assert found.skewness.value > 10
-    assert found.antihubs.value > 0.9
+    hubs = hubness(rows.double(), neighbours=1)
+    assert hubs.skewness.value > 10
+    assert hubs.antihubs.value > 0.9
     assert hubness(torch.eye(2) + 0.1, neighbours=1).skewness.value == 0
 
 
@@ -81,13 +81,13 @@ def test_hubness_of_many_rows_is_the_mean_over_sets(monkeypatch):
     monkeypatch.setattr("eigenview.diagnostics.neighbours.EXACT_ROWS", 500)
     monkeypatch.setattr("eigenview.diagnostics.neighbours.SET_ROWS", 200)
     rows = gaussian(1700, 8)
-    found = hubness(rows)
+    hubs = hubness(rows)
     order = torch.randperm(1700, generator=torch.Generator().manual_seed(0))[:1600].view(8, 200)
     each = [hubness(rows[part.sort().values]) for part in order]
-    assert found.skewness.value == pytest.approx(sum(part.skewness.value for part in each) / 8)
-    assert found.antihubs.value == pytest.approx(sum(part.antihubs.value for part in each) / 8)
-    assert found.skewness.low < found.skewness.value < found.skewness.high
-    assert (found.rows, found.skewness.anchors) == (200, 1600)
+    assert hubs.skewness.value == pytest.approx(sum(part.skewness.value for part in each) / 8)
+    assert hubs.antihubs.value == pytest.approx(sum(part.antihubs.value for part in each) / 8)
+    assert hubs.skewness.low < hubs.skewness.value < hubs.skewness.high
+    assert (hubs.rows, hubs.skewness.anchors) == (200, 1600)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -98,35 +98,35 @@ def test_near_duplicates_are_all_pairs_above_the_cosine(cosine: float, dtype: to
     rows = torch.cat([base, base[:9] + 1e-4 * gaussian(9, 4, seed=1), base[3:6]]).to(dtype)
     line = cosines_by_loops(rows.double())
     expected = {(i, j) for i in range(52) for j in range(i + 1, 52) if line[i][j] >= cosine}
-    found = near_duplicates(rows, cosine=cosine)
-    assert {tuple(pair) for pair in found.pairs.tolist()} == expected
-    assert found.is_complete
-    assert found.cosines.tolist() == sorted(found.cosines.tolist(), reverse=True)
+    pairs = near_duplicates(rows, cosine=cosine)
+    assert {tuple(pair) for pair in pairs.pairs.tolist()} == expected
+    assert pairs.is_complete
+    assert pairs.cosines.tolist() == sorted(pairs.cosines.tolist(), reverse=True)
     monkeypatch.setattr("eigenview.diagnostics.duplicates.HELD_ELEMENTS", 0)
     np.save(tmp_path / "rows.npy", rows.numpy())
-    assert near_duplicates(tmp_path / "rows.npy", cosine=cosine).pairs.tolist() == found.pairs.tolist()
+    assert near_duplicates(tmp_path / "rows.npy", cosine=cosine).pairs.tolist() == pairs.pairs.tolist()
 
 
 def test_equal_rows_are_found_at_cosine_one_whatever_their_length():
     rows = gaussian(30, 5).float()
-    found = near_duplicates(torch.cat([rows, 4 * rows[:7]]), cosine=1.0)
-    assert sorted(found.pairs.tolist()) == [[i, i + 30] for i in range(7)]
-    assert found.rows == 14
+    pairs = near_duplicates(torch.cat([rows, 4 * rows[:7]]), cosine=1.0)
+    assert sorted(pairs.pairs.tolist()) == [[i, i + 30] for i in range(7)]
+    assert pairs.rows == 14
 
 
 def test_a_search_among_too_many_pairs_stops_and_says_so():
-    found = near_duplicates(torch.ones(600, 3), most=1000)
-    assert len(found.pairs) == 1000
-    assert not found.is_complete
+    pairs = near_duplicates(torch.ones(600, 3), most=1000)
+    assert len(pairs.pairs) == 1000
+    assert not pairs.is_complete
     assert near_duplicates(torch.eye(4)).pairs.shape == (0, 2)
 
 
 def test_the_share_of_duplicates_counts_rows_that_are_unusually_close():
     base = gaussian(400, 32)
     rows = torch.cat([base, base[:40] + 1e-3 * gaussian(40, 32, seed=1)])
-    found = duplicate_share(rows)
-    assert found.share.value == pytest.approx(80 / 440)
-    assert found.pairs.tolist() == [[i, i + 400] for i in range(40)]
+    share = duplicate_share(rows)
+    assert share.share.value == pytest.approx(80 / 440)
+    assert share.pairs.tolist() == [[i, i + 400] for i in range(40)]
     sampled = duplicate_share(rows, anchors=200)
     assert sampled.share.low < 80 / 440 < sampled.share.high
 
@@ -142,9 +142,9 @@ def test_a_dense_cloud_has_no_duplicates_though_all_rows_are_close():
 def test_the_intrinsic_dimension_is_that_of_a_curved_surface(dimension: int):
     latent = torch.rand(4000, dimension, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     rows = torch.cos(4 * latent @ gaussian(dimension, 48) + 6 * gaussian(1, 48, seed=1))
-    found = duplicate_share(rows)
-    assert found.dimension == pytest.approx(dimension, rel=0.1)
-    assert found.share.value <= 1.2 * found.by_chance
+    share = duplicate_share(rows)
+    assert share.dimension == pytest.approx(dimension, rel=0.1)
+    assert share.share.value <= 1.2 * share.by_chance
     assert duplicate_share(torch.ones(50, 4)).dimension is None
     assert duplicate_share(gaussian(5, 4)).dimension is None
 

@@ -37,9 +37,9 @@ def test_uniformity_and_mean_cosine_run_over_distinct_pairs(t: float):
     line = cosines_by_loops(rows)
     pairs = [line[i][j] for i in range(12) for j in range(12) if i != j]
     expected = math.log(sum(math.exp(-t * (2 - 2 * cosine)) for cosine in pairs) / len(pairs))
-    found = uniformity_figure(rows, t=t)
-    assert found.value == pytest.approx(expected)
-    assert (found.low, found.high, found.anchors) == (found.value, found.value, None)
+    figure = uniformity_figure(rows, t=t)
+    assert figure.value == pytest.approx(expected)
+    assert (figure.low, figure.high, figure.anchors) == (figure.value, figure.value, None)
     assert mean_cosine(rows) == pytest.approx(sum(pairs) / len(pairs))
 
 
@@ -52,9 +52,9 @@ def test_the_figures_equal_the_losses_of_the_same_name():
 def test_sampled_uniformity_covers_the_exact_one_in_most_seeds():
     rows = gaussian(1500, 5) + 0.3
     exact = uniformity_figure(rows, anchors=1500).value
-    found = [uniformity_figure(rows, anchors=100, seed=seed) for seed in range(60)]
-    assert {estimate.anchors for estimate in found} == {100}
-    covered = sum(estimate.low <= exact <= estimate.high for estimate in found)
+    figure = [uniformity_figure(rows, anchors=100, seed=seed) for seed in range(60)]
+    assert {estimate.anchors for estimate in figure} == {100}
+    covered = sum(estimate.low <= exact <= estimate.high for estimate in figure)
     assert covered >= 52  # 57 expected at 95%; below 52 has a chance of 1%
 
 

@@ -35,9 +35,9 @@ def test_files_are_diagnosed_in_blocks_without_growing_by_their_size(tmp_path):
     answer = subprocess.run(
         [sys.executable, "-c", PROGRAM, *map(str, files)], capture_output=True, text=True, check=True, timeout=600
     )
-    before, after, found = json.loads(answer.stdout)
+    before, after, measured = json.loads(answer.stdout)
     rows = np.load(files[0]).astype(np.float64)
-    np.testing.assert_allclose(found["figures"]["variances"], rows.var(axis=0), rtol=1e-9)
-    np.testing.assert_allclose(found["figures"]["singular_values"], np.linalg.svd(rows, compute_uv=False), rtol=1e-9)
-    assert found["verdict"] == "healthy"
+    np.testing.assert_allclose(measured["figures"]["variances"], rows.var(axis=0), rtol=1e-9)
+    np.testing.assert_allclose(measured["figures"]["singular_values"], np.linalg.svd(rows, compute_uv=False), rtol=1e-9)
+    assert measured["verdict"] == "healthy"
     assert (after - before) * 1024 < 400e6  # a few blocks; as float64 the two files alone would be 205 MB

@@ -40,5 +40,5 @@ def test_a_run_that_learns_is_healthy(name: str):
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_run_made_to_fail_is_told(name: str):
     recipe, expected = BROKEN[name]
-    found = [finding.name for finding in diagnosed(recipe).findings]
-    assert expected in found  # not always the first: an untrained encoder is at chance too
+    measured = [finding.name for finding in diagnosed(recipe).findings]
+    assert expected in measured  # not always the first: an untrained encoder is at chance too

@@ -160,8 +160,8 @@ def share(rank: int, group, world: int, splits: dict[str, list[int]]) -> dict:
             rows = [tensor[where].clone().requires_grad_() for tensor in data().values()]
             temperature = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
             loss = compute(name, *rows, where, group, temperature)
-            found = torch.autograd.grad(loss, [*rows, temperature], allow_unused=True, materialize_grads=True)
-            answers[label, name] = (loss.detach(), [gradient.detach() / world for gradient in found])
+            gradients = torch.autograd.grad(loss, [*rows, temperature], allow_unused=True, materialize_grads=True)
+            answers[label, name] = (loss.detach(), [gradient.detach() / world for gradient in gradients])
     return answers
 
 

@@ -30,12 +30,12 @@ def digits(count: int = 600) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("method", ["kmeans", "spectral"])
 def test_scores_of_real_clusters_are_scikit_learns(method):
     features, labels = digits()
-    found = cluster(features, 10, method=method)
-    table = contingency(found, labels)
-    assert normalised_mutual_information(table) == pytest.approx(metrics.normalized_mutual_info_score(labels, found))
-    assert adjusted_rand_index(table) == pytest.approx(metrics.adjusted_rand_score(labels, found))
+    groups = cluster(features, 10, method=method)
+    table = contingency(groups, labels)
+    assert normalised_mutual_information(table) == pytest.approx(metrics.normalized_mutual_info_score(labels, groups))
+    assert adjusted_rand_index(table) == pytest.approx(metrics.adjusted_rand_score(labels, groups))
     assert normalised_mutual_information(table) > 0.6
-    assert torch.equal(found, cluster(features, 10, method=method))
+    assert torch.equal(groups, cluster(features, 10, method=method))
 
 
 def test_the_matching_is_the_best_of_all():
@@ -73,25 +73,25 @@ def average_precision_with_loops(scores, relevant):
 def test_average_precision_and_recall_equal_loops_and_scikit_learn():
     features, labels = digits(300)
     gallery, queries = features[:200], features[200:]
-    found = retrieve(gallery, labels[:200], queries, labels[200:], k=(1, 5))
+    ranking = retrieve(gallery, labels[:200], queries, labels[200:], k=(1, 5))
     for row, query in enumerate(queries):
         scores = torch.nn.functional.cosine_similarity(query[None], gallery).numpy()
         relevant = (labels[:200] == labels[200 + row]).numpy()
-        ours = float(found.average_precision[row])
+        ours = float(ranking.average_precision[row])
         assert ours == pytest.approx(average_precision_with_loops(scores, relevant))
         assert ours == pytest.approx(metrics.average_precision_score(relevant, scores))
-        for k, recalled in found.recall.items():
+        for k, recalled in ranking.recall.items():
             assert bool(recalled[row]) == relevant[np.argsort(-scores)[:k]].any()
 
 
 def test_a_gallery_that_asks_itself_never_finds_the_query():
     features, labels = digits(120)
-    found = retrieve(features, labels, k=(1,))
+    ranking = retrieve(features, labels, k=(1,))
     for row in range(0, 120, 10):
         rest = torch.arange(120) != row
         alone = retrieve(features[rest], labels[rest], features[row : row + 1], labels[row : row + 1], k=(1,))
-        assert float(found.average_precision[row]) == pytest.approx(float(alone.average_precision[0]))
-        assert found.recall[1][row] == alone.recall[1][0]
+        assert float(ranking.average_precision[row]) == pytest.approx(float(alone.average_precision[0]))
+        assert ranking.recall[1][row] == alone.recall[1][0]
 
 
 def test_bad_input_is_refused_with_its_reason():

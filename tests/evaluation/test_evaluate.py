@@ -134,14 +134,14 @@ def test_test_labels_cannot_influence_anything_that_is_fitted(monkeypatch):
         made: dict[str, torch.Tensor] = {}
 
         def selecting(*arguments, made=made, **options):
-            found = select_logistic(*arguments, **options)
-            made["weight"], made["folds"] = found.classifier.weight, found.fold_accuracy
-            return found
+            selection = select_logistic(*arguments, **options)
+            made["weight"], made["folds"] = selection.classifier.weight, selection.fold_accuracy
+            return selection
 
         def voting(*arguments, made=made, **options):
-            found = knn_predict(*arguments, **options)
-            made.update({f"knn {k}": predicted for k, predicted in found.items()})
-            return found
+            selection = knn_predict(*arguments, **options)
+            made.update({f"knn {k}": predicted for k, predicted in selection.items()})
+            return selection
 
         monkeypatch.setattr(protocol_scores, "select_logistic", selecting)
         monkeypatch.setattr(protocol_scores, "knn_predict", voting)

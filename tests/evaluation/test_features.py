@@ -36,14 +36,14 @@ def encoder(seed: int = 0) -> Encoder:
 
 def test_features_are_the_encoders_own_in_eval_mode():
     model, source = encoder(), pictures(300)
-    found = extract(model, source, view=VIEW, layers=["conv3", "pooled"])
+    extracted = extract(model, source, view=VIEW, layers=["conv3", "pooled"])
     model.eval()
     with torch.no_grad():
         expected = model.features(VIEW(source.batch(np.arange(300))), ["conv3", "pooled"])
-    assert torch.allclose(found["pooled"], expected["pooled"], atol=1e-5)
-    assert torch.allclose(found["conv3"], expected["conv3"].mean(dim=(2, 3)), atol=1e-5)
-    assert torch.equal(found.labels, torch.arange(300) % 3)
-    assert torch.equal(found.index, torch.arange(300))
+    assert torch.allclose(extracted["pooled"], expected["pooled"], atol=1e-5)
+    assert torch.allclose(extracted["conv3"], expected["conv3"].mean(dim=(2, 3)), atol=1e-5)
+    assert torch.equal(extracted.labels, torch.arange(300) % 3)
+    assert torch.equal(extracted.index, torch.arange(300))
 
 
 def test_maps_are_averaged_flattened_or_kept():
@@ -59,9 +59,9 @@ def test_maps_are_averaged_flattened_or_kept():
 def test_the_projection_is_the_heads_output():
     model = encoder()
     head = build_head("simclr-v1", model.feature_width, output=8)
-    found = extract(model, pictures(), view=VIEW, layers=["projection", "pooled"], head=head)
+    extracted = extract(model, pictures(), view=VIEW, layers=["projection", "pooled"], head=head)
     with torch.no_grad():
-        assert torch.allclose(found["projection"], head.eval()(found["pooled"]), atol=1e-5)
+        assert torch.allclose(extracted["projection"], head.eval()(extracted["pooled"]), atol=1e-5)
 
 
 def test_extraction_leaves_modes_and_batch_statistics_as_they_were():
@@ -69,9 +69,9 @@ def test_extraction_leaves_modes_and_batch_statistics_as_they_were():
     model.train()
     model.conv2.eval()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    modes = [part.training for part in model.modules()]
+    modes = [module.training for module in model.modules()]
     extract(model, pictures(), view=VIEW)
-    assert [part.training for part in model.modules()] == modes
+    assert [module.training for module in model.modules()] == modes
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
 
 
@@ -134,9 +134,9 @@ def test_relabelled_images_keep_their_features_and_get_their_new_labels(tmp_path
     extract(model, source, view=VIEW, cache=tmp_path)
     images = source.batch(np.arange(40)).numpy()
     relabelled = ArraySource(images, labels=np.arange(40) % 2, layout="nchw")
-    found = extract(model, relabelled, view=VIEW, cache=tmp_path)
+    extracted = extract(model, relabelled, view=VIEW, cache=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
-    assert torch.equal(found.labels, torch.arange(40) % 2)
+    assert torch.equal(extracted.labels, torch.arange(40) % 2)
 
 
 def cut_short(file: Path) -> None:
@@ -190,9 +190,9 @@ def test_photos_of_differing_sizes_are_cropped_and_unreadable_ones_left_out(tmp_
     for number, size in enumerate([(20, 30), (40, 18), (16, 16)]):
         Image.fromarray(random.integers(0, 256, (*size, 3), dtype=np.uint8)).save(tmp_path / f"{number}.png")
     (tmp_path / "1a.png").write_bytes(b"no picture")
-    found = extract(encoder(), FolderSource(tmp_path), view=VIEW, workers=0)
-    assert found.index.tolist() == [0, 1, 3]
-    assert found["pooled"].shape == (3, encoder().feature_width)
+    extracted = extract(encoder(), FolderSource(tmp_path), view=VIEW, workers=0)
+    assert extracted.index.tolist() == [0, 1, 3]
+    assert extracted["pooled"].shape == (3, encoder().feature_width)
 
 
 def features_of_this_rank(rank, group, folder):
@@ -202,8 +202,8 @@ def features_of_this_rank(rank, group, folder):
 def test_two_processes_share_the_work_and_both_get_everything(tmp_path):
     alone = extract(encoder(), pictures(101), view=VIEW)["pooled"].numpy()
     for _ in ("computed", "read"):
-        for found in run_processes(2, features_of_this_rank, tmp_path):
-            assert np.allclose(found, alone, atol=1e-5)
+        for measured in run_processes(2, features_of_this_rank, tmp_path):
+            assert np.allclose(measured, alone, atol=1e-5)
 
 
 def test_bad_input_is_refused_with_its_reason(tmp_path):

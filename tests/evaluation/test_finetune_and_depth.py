@@ -220,15 +220,15 @@ DEPTH = DepthProtocol(layer="conv2", size=16, output=16, width=32, epochs=15, ba
 def test_depth_is_read_from_frozen_maps_far_better_than_its_mean():
     model = encoder(3).train()
     before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
-    found = predict_depth(model, Slopes(120, 0), Slopes(40, 1), protocol=DEPTH)
-    assert found.errors.shape == (40,)
-    assert found.errors.mean() < 0.2 * found.mean_errors.mean()
+    depth = predict_depth(model, Slopes(120, 0), Slopes(40, 1), protocol=DEPTH)
+    assert depth.errors.shape == (40,)
+    assert depth.errors.mean() < 0.2 * depth.mean_errors.mean()
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert model.training
     wanted = torch.from_numpy(np.stack([Slopes(120, 0).depth(item) for item in range(120)])).mean(dim=0)
     first = torch.from_numpy(Slopes(40, 1).depth(0))
     shrunk = torch.nn.functional.interpolate((wanted - first)[None, None], (16, 16), mode="bilinear", antialias=True)
-    assert found.mean_errors[0] == pytest.approx(float(shrunk.square().mean()), rel=1e-4)
+    assert depth.mean_errors[0] == pytest.approx(float(shrunk.square().mean()), rel=1e-4)
 
 
 def test_depth_scores_are_stored_by_layer_beside_the_training_mean():
@@ -269,10 +269,10 @@ def test_depth_refuses_what_it_cannot_use():
 def test_the_encoder_that_separates_the_classes_is_chosen():
     images, labels = (torch.from_numpy(part) for part in load_digits(return_X_y=True))
     noise = torch.randn(len(images), 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    found = choose_encoder({"noise": noise, "pixels": images / 16}, labels, inverse_penalties=(0.01, 1.0))
-    assert found.name == "pixels"
-    assert found.accuracy["pixels"] > 0.9
-    assert found.accuracy["noise"] < 0.2
+    choice = choose_encoder({"noise": noise, "pixels": images / 16}, labels, inverse_penalties=(0.01, 1.0))
+    assert choice.name == "pixels"
+    assert choice.accuracy["pixels"] > 0.9
+    assert choice.accuracy["noise"] < 0.2
     with pytest.raises(SettingError, match="there is no encoder to choose from"):
         choose_encoder({}, labels)
 

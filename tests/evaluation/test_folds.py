@@ -38,17 +38,17 @@ def test_a_score_is_the_mean_over_folds_of_a_fit_to_each():
         kept = np.isin(np.arange(600), fold.numpy())
         model = KNeighborsClassifier(1, metric="cosine", algorithm="brute").fit(images[kept], labels[kept])
         values.append(model.score(images[~kept], labels[~kept]))
-    found = scores["knn k=1"]
-    assert found.items == pytest.approx(values)
+    measured = scores["knn k=1"]
+    assert measured.items == pytest.approx(values)
     expected = stats.t.interval(0.95, 2, loc=np.mean(values), scale=stats.sem(values))
-    assert (found.value, *found.interval) == pytest.approx((np.mean(values), *expected))
-    assert found.protocol["mean over"] == "3 folds"
+    assert (measured.value, *measured.interval) == pytest.approx((np.mean(values), *expected))
+    assert measured.protocol["mean over"] == "3 folds"
     torch.manual_seed(0)
     untrained = Subject("untrained", build_encoder("small", channels=1, width=0.25), VIEW)
     other = next(fold_scores(untrained, Folds(source, folds), protocols=["knn"]))
-    paired = compare(found, other)[1]  # what the data is called does not matter
-    assert (found.data_name, other.data_name) == ("digits", "")
-    assert paired.p_value == pytest.approx(stats.ttest_rel(other.items, found.items).pvalue)
+    paired = compare(measured, other)[1]  # what the data is called does not matter
+    assert (measured.data_name, other.data_name) == ("digits", "")
+    assert paired.p_value == pytest.approx(stats.ttest_rel(other.items, measured.items).pvalue)
 
 
 def test_folds_are_read_from_a_column_of_lists(tmp_path):

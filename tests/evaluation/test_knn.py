@@ -44,19 +44,19 @@ def test_votes_equal_those_counted_with_loops(metric, temperature):
     bank, queries = rows(60, 5, 0), rows(20, 5, 1)
     labels = torch.randint(4, (60,), generator=torch.Generator().manual_seed(2))
     weights = "uniform" if temperature is None else "exponential"
-    found = knn_predict(
+    measured = knn_predict(
         bank, labels, queries, k=(7, 1, 60), metric=metric, weights=weights, temperature=temperature or 1.0
     )
-    assert sorted(found) == [1, 7, 60]
-    for k, predicted in found.items():
+    assert sorted(measured) == [1, 7, 60]
+    for k, predicted in measured.items():
         assert torch.equal(predicted, vote_with_loops(bank, labels, queries, k, metric, temperature))
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_real_digits_get_scikit_learns_classes(metric):
     bank, labels, queries, _ = digits()
-    found = knn_predict(bank, labels, queries, k=(1, 5, 20, 200), metric=metric)
-    for k, predicted in found.items():
+    measured = knn_predict(bank, labels, queries, k=(1, 5, 20, 200), metric=metric)
+    for k, predicted in measured.items():
         reference = KNeighborsClassifier(k, metric=metric, algorithm="brute").fit(bank.numpy(), labels.numpy())
         assert (predicted.numpy() == reference.predict(queries.numpy())).mean() >= 0.998  # equal distances apart
 

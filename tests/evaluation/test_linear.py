@@ -41,9 +41,9 @@ def test_several_problems_are_minimised_at_once():
         slopes = (matrices[problems] @ away[:, :, None])[:, :, 0]
         return (away * slopes).sum(dim=1) / 2, slopes
 
-    found = minimise(quadratic, torch.zeros_like(wanted), tolerance=1e-9)
-    assert torch.allclose(found.parameters, wanted, atol=1e-7)
-    assert (found.slopes <= 1e-9).all()
+    minimum = minimise(quadratic, torch.zeros_like(wanted), tolerance=1e-9)
+    assert torch.allclose(minimum.parameters, wanted, atol=1e-7)
+    assert (minimum.slopes <= 1e-9).all()
 
 
 def test_a_guess_at_the_curvature_saves_iterations_and_changes_no_minimum():
@@ -113,18 +113,18 @@ def test_selection_equals_a_fit_for_every_fold_and_penalty():
     features, labels = digits()
     features, labels = features[:600], labels[:600]
     fold = stratified_folds(labels, 3, seed=4)
-    found = select_logistic(features, labels, inverse_penalties=(0.1, 1e-3, 10.0), fold=fold)
-    assert found.inverse_penalties == (1e-3, 0.1, 10.0)
-    for row, c in enumerate(found.inverse_penalties):
+    selection = select_logistic(features, labels, inverse_penalties=(0.1, 1e-3, 10.0), fold=fold)
+    assert selection.inverse_penalties == (1e-3, 0.1, 10.0)
+    for row, c in enumerate(selection.inverse_penalties):
         for number in range(3):
             kept = fold != number
             theirs = reference(features[kept], labels[kept], c)
             accuracy = theirs.score(features[~kept].numpy(), labels[~kept].numpy())
-            assert found.fold_accuracy[row, number] == pytest.approx(accuracy, abs=1e-9)
-    best = found.inverse_penalties[int(found.fold_accuracy.mean(dim=1).argmax())]
-    assert found.inverse_penalty == best
+            assert selection.fold_accuracy[row, number] == pytest.approx(accuracy, abs=1e-9)
+    best = selection.inverse_penalties[int(selection.fold_accuracy.mean(dim=1).argmax())]
+    assert selection.inverse_penalty == best
     alone = fit_logistic(features, labels, inverse_penalty=best)
-    assert torch.allclose(found.classifier.weight, alone.weight, atol=1e-4)
+    assert torch.allclose(selection.classifier.weight, alone.weight, atol=1e-4)
 
 
 def test_single_precision_agrees_with_double():

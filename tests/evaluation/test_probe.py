@@ -50,7 +50,7 @@ def test_a_head_learns_as_a_plain_loop_of_torch_sgd():
     protocol = ProbeProtocol(
         0.3, batch_size=100, epochs=3, schedule="step", milestones=(2,), factor=0.2, weight_decay=1e-3
     )
-    found = train_probe(protocol, rows, seed=7).classifier
+    probe = train_probe(protocol, rows, seed=7).classifier
     head = nn.Linear(64, 10)
     nn.init.normal_(head.weight, std=0.01, generator=torch.Generator().manual_seed(7))
     nn.init.zeros_(head.bias)
@@ -61,8 +61,8 @@ def test_a_head_learns_as_a_plain_loop_of_torch_sgd():
             optimizer.zero_grad()
             cross_entropy(head(rows.features[index]), rows.labels[index]).backward()
             optimizer.step()
-    assert torch.allclose(found.weight, head.weight, atol=1e-5)
-    assert torch.allclose(found.bias, head.bias, atol=1e-5)
+    assert torch.allclose(probe.weight, head.weight, atol=1e-5)
+    assert torch.allclose(probe.bias, head.bias, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", sorted(PROBES))
@@ -79,10 +79,10 @@ def test_heads_trained_together_learn_as_if_alone(name):
 
 def test_digits_are_learnt_and_a_hopeless_rate_is_not_chosen():
     rows, features, labels = digit_rows()
-    found = train_probe(SHORT, rows, multipliers=(1e-6, 1.0))
-    assert found.multiplier == 1.0
-    assert found.held_out_accuracy[1.0] > found.held_out_accuracy[1e-6]
-    assert (found.classifier.predict(features) == labels).double().mean() > 0.85
+    probe = train_probe(SHORT, rows, multipliers=(1e-6, 1.0))
+    assert probe.multiplier == 1.0
+    assert probe.held_out_accuracy[1.0] > probe.held_out_accuracy[1e-6]
+    assert (probe.classifier.predict(features) == labels).double().mean() > 0.85
 
 
 def test_views_change_from_epoch_to_epoch_and_the_encoder_does_not():
@@ -94,8 +94,8 @@ def test_views_change_from_epoch_to_epoch_and_the_encoder_does_not():
     assert torch.equal(first, again)
     assert not torch.allclose(first.sort(dim=0).values, second.sort(dim=0).values)
     protocol = replace(PROBES.find("moco"), epochs=2, milestones=(1,), learning_rate=1.0)
-    found = train_probe(protocol, rows, multipliers=(0.1, 1.0))
-    assert found.classifier.weight.shape == (10, encoder.feature_width)
+    probe = train_probe(protocol, rows, multipliers=(0.1, 1.0))
+    assert probe.classifier.weight.shape == (10, encoder.feature_width)
     assert encoder.training
     assert all(torch.equal(before[name], tensor) for name, tensor in encoder.state_dict().items())
 
@@ -105,15 +105,15 @@ def probed_by_this_rank(rank, group):
     encoder = build_encoder("small", width=0.25)
     protocol = replace(PROBES.find("moco"), epochs=2, milestones=(1,), batch_size=23)  # a rest of 1 for 2 processes
     rows = ViewRows(encoder, digit_source(), view=VIEW, protocol=protocol, group=group)
-    found = train_probe(protocol, rows, multipliers=(0.01, 0.1), shows_progress=False)
-    return found.classifier.weight, found.multiplier
+    probe = train_probe(protocol, rows, multipliers=(0.01, 0.1), shows_progress=False)
+    return probe.classifier.weight, probe.multiplier
 
 
 def test_two_processes_train_a_probe_as_one():
     weight, multiplier = probed_by_this_rank(0, None)
-    for found, chosen in run_processes(2, probed_by_this_rank):
+    for measured, chosen in run_processes(2, probed_by_this_rank):
         assert chosen == multiplier
-        assert np.allclose(found, weight.numpy(), rtol=1e-3, atol=1e-4)
+        assert np.allclose(measured, weight.numpy(), rtol=1e-3, atol=1e-4)
 
 
 def test_a_view_probes_score_is_that_of_its_head_on_the_papers_test_view():

@@ -52,13 +52,13 @@ def test_a_run_is_judged_by_what_its_encoder_and_head_say(made_runs):
 
 def test_a_run_of_four_steps_has_barely_begun(made_runs):
     run = open_run(made_runs())
-    found = diagnose_run(run, digits())
+    diagnosis = diagnose_run(run, digits())
     progress = run.directory.progress()
     assert (progress.steps, progress.share) == (4, 1)
-    assert found.figures.progress == progress
-    assert found.figures.views.matched.value < 0.2
-    assert "barely begun" in [finding.name for finding in found.findings]
-    assert found.verdict != "healthy"
+    assert diagnosis.figures.progress == progress
+    assert diagnosis.figures.views.matched.value < 0.2
+    assert "barely begun" in [finding.name for finding in diagnosis.findings]
+    assert diagnosis.verdict != "healthy"
 
 
 def test_features_before_the_head_are_judged_around_their_mean(made_runs):

@@ -28,10 +28,10 @@ def coin(chance, count=400, seed=0):
 
 
 def test_the_interval_is_that_of_a_proportion():
-    found = score(coin(0.8, 2000))
-    normal = 1.96 * np.sqrt(found.value * (1 - found.value) / 2000)
-    assert found.interval[0] == pytest.approx(found.value - normal, abs=0.004)
-    assert found.interval[1] == pytest.approx(found.value + normal, abs=0.004)
+    scored = score(coin(0.8, 2000))
+    normal = 1.96 * np.sqrt(scored.value * (1 - scored.value) / 2000)
+    assert scored.interval[0] == pytest.approx(scored.value - normal, abs=0.004)
+    assert scored.interval[1] == pytest.approx(scored.value + normal, abs=0.004)
 
 
 def test_nearly_all_intervals_hold_the_truth():
@@ -48,19 +48,19 @@ def test_draws_have_students_interval():
 
 def test_pairing_is_mcnemars_exact_test():
     a, b = coin(0.7), coin(0.75, seed=1)
-    found = compare(score(a), score(b, "other"))[1]
+    compared = compare(score(a), score(b, "other"))[1]
     wins, losses = int((b > a).sum()), int((b < a).sum())
-    assert found.p_value == pytest.approx(stats.binomtest(wins, wins + losses).pvalue)
-    assert found.difference == pytest.approx(b.mean() - a.mean())
-    assert found.interval[0] < found.difference < found.interval[1]
+    assert compared.p_value == pytest.approx(stats.binomtest(wins, wins + losses).pvalue)
+    assert compared.difference == pytest.approx(b.mean() - a.mean())
+    assert compared.interval[0] < compared.difference < compared.interval[1]
 
 
 def test_continuous_items_are_paired_by_a_t_test():
     random = np.random.default_rng(3)
     a = random.random(200)
     b = a + random.normal(0.01, 0.02, 200)
-    found = compare(score(a, metric="mse"), score(b, "other", metric="mse"))[1]
-    assert found.p_value == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-3)
+    compared = compare(score(a, metric="mse"), score(b, "other", metric="mse"))[1]
+    assert compared.p_value == pytest.approx(stats.ttest_rel(a, b).pvalue, rel=1e-3)
 
 
 def test_equal_scores_do_not_differ():
@@ -88,8 +88,8 @@ def test_the_nearest_of_few_labels_is_the_plain_nearest_neighbour():
     generator = torch.Generator().manual_seed(0)
     train, test = (torch.randn(60, 5, generator=generator, dtype=torch.float64) for _ in range(2))
     labels = torch.arange(60) % 4
-    found = few_label_accuracy(train, labels, test, labels, per_class=3, classifier="nearest", draws=4, seed=7)
-    for draw, accuracy in enumerate(found.draws):
+    measured = few_label_accuracy(train, labels, test, labels, per_class=3, classifier="nearest", draws=4, seed=7)
+    for draw, accuracy in enumerate(measured.draws):
         chosen = draw_labels(labels, 3, seed=7 + draw)
         oracle = KNeighborsClassifier(1, metric="cosine").fit(train[chosen], labels[chosen])
         assert accuracy == pytest.approx(oracle.score(test, labels))
@@ -156,8 +156,8 @@ def test_a_mean_over_seeds_has_students_interval_and_pairs_seed_by_seed():
     values = [one.value for one in runs[0]]
     expected = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
     assert (first.value, *first.interval) == pytest.approx((np.mean(values), *expected))
-    found = compare(first, second)[1]
-    assert found.p_value == pytest.approx(stats.ttest_rel(first.items, second.items).pvalue)
+    compared = compare(first, second)[1]
+    assert compared.p_value == pytest.approx(stats.ttest_rel(first.items, second.items).pvalue)
     with pytest.raises(SettingError, match="different protocols cannot be compared: mean over is 4 seeds and None"):
         compare(first, score(coin(0.7)))
     with pytest.raises(SettingError, match="only scores of one protocol and data have a mean over seeds"):

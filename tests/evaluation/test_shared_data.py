@@ -49,8 +49,8 @@ def test_raw_pixels_of_cifar10_have_their_well_known_accuracy():
     train, test = (decoded(open_source(SHARED / "cifar10" / f"{part}.parquet")) for part in ("train", "test"))
     view = CentreView(32, 32)
     bank, queries = (extract(RawPixels(32), source, view=view) for source in (train, test))
-    found = knn_predict(bank["pooled"], bank.labelled, queries["pooled"], k=(1,), metric="euclidean")[1]
-    assert float((found == queries.labelled).double().mean()) == pytest.approx(0.354, abs=0.001)
+    predicted = knn_predict(bank["pooled"], bank.labelled, queries["pooled"], k=(1,), metric="euclidean")[1]
+    assert float((predicted == queries.labelled).double().mean()) == pytest.approx(0.354, abs=0.001)
 
 
 @pytest.mark.slow
@@ -60,8 +60,8 @@ def test_depth_of_real_rooms_is_better_than_its_mean():
     train, test = (open_source(SHARED / "nyuv2_160x120" / f"{part}.parquet", **options) for part in ("train", "test"))
     torch.manual_seed(0)
     protocol = DepthProtocol(layer="conv3", border=4, output=32, epochs=10)
-    found = predict_depth(build_encoder("small"), train, test, protocol=protocol)
-    assert found.errors.mean() < found.mean_errors.mean()
+    depth = predict_depth(build_encoder("small"), train, test, protocol=protocol)
+    assert depth.errors.mean() < depth.mean_errors.mean()
 
 
 class Parts(NamedTuple):
@@ -95,8 +95,8 @@ def parts() -> Parts:
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])
 def test_neighbours_of_real_features_are_scikit_learns(parts, metric):
     """Every class is the same for k = 1; votes that tie may fall differently: at least 99.9 % for larger k."""
-    found = knn_predict(parts.train, parts.train_labels, parts.test, k=(1, 5, 20, 200), metric=metric)
-    for k, predicted in found.items():
+    measured = knn_predict(parts.train, parts.train_labels, parts.test, k=(1, 5, 20, 200), metric=metric)
+    for k, predicted in measured.items():
         reference = KNeighborsClassifier(k, metric=metric, algorithm="brute")
         theirs = reference.fit(parts.train.numpy(), parts.train_labels.numpy()).predict(parts.test.numpy())
         agreement = (predicted.numpy() == theirs).mean()
@@ -111,9 +111,9 @@ def test_a_linear_probe_of_real_features_is_scikit_learns_optimum(parts, c):
     ours = fit_logistic(parts.train, parts.train_labels, inverse_penalty=c)
     theirs = LogisticRegression(C=c, tol=1e-8, max_iter=20_000).fit(parts.train.numpy(), parts.train_labels.numpy())
     wanted = torch.from_numpy(theirs.predict_proba(parts.test.numpy()))
-    found = ours.logits(parts.test).softmax(dim=1)
-    assert torch.allclose(found, wanted, atol=1e-3)
-    assert (found.argmax(dim=1) == wanted.argmax(dim=1)).double().mean() >= 0.9995
+    measured = ours.logits(parts.test).softmax(dim=1)
+    assert torch.allclose(measured, wanted, atol=1e-3)
+    assert (measured.argmax(dim=1) == wanted.argmax(dim=1)).double().mean() >= 0.9995
     weight, bias = torch.from_numpy(theirs.coef_), torch.from_numpy(theirs.intercept_)
     assert torch.allclose(ours.weight, weight, atol=2e-3 * float(weight.abs().max()))
     reached = [penalised(parts, w, b, c) for w, b in ((ours.weight, ours.bias), (weight, bias))]
@@ -132,13 +132,13 @@ def penalised(parts: Parts, weight: Tensor, bias: Tensor, c: float) -> float:
 @pytest.mark.parametrize("method", ["kmeans", "spectral"])
 def test_scores_of_real_clusters_are_scikit_learns_and_torchmetrics(parts, method):
     clustering = pytest.importorskip("torchmetrics.functional.clustering")
-    found = cluster(parts.test, 10, method=method)
-    labels, counted = parts.test_labels, contingency(found, parts.test_labels)
+    groups = cluster(parts.test, 10, method=method)
+    labels, counted = parts.test_labels, contingency(groups, parts.test_labels)
     shared, agreed = normalised_mutual_information(counted), adjusted_rand_index(counted)
-    assert shared == pytest.approx(metrics.normalized_mutual_info_score(labels, found), abs=1e-9)
-    assert agreed == pytest.approx(metrics.adjusted_rand_score(labels, found), abs=1e-9)
-    assert shared == pytest.approx(float(clustering.normalized_mutual_info_score(found, labels)), abs=1e-5)  # float32
-    assert agreed == pytest.approx(float(clustering.adjusted_rand_score(found, labels)), abs=1e-5)
+    assert shared == pytest.approx(metrics.normalized_mutual_info_score(labels, groups), abs=1e-9)
+    assert agreed == pytest.approx(metrics.adjusted_rand_score(labels, groups), abs=1e-9)
+    assert shared == pytest.approx(float(clustering.normalized_mutual_info_score(groups, labels)), abs=1e-5)  # float32
+    assert agreed == pytest.approx(float(clustering.adjusted_rand_score(groups, labels)), abs=1e-5)
 
 
 @pytest.mark.slow

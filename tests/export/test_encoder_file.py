@@ -55,8 +55,8 @@ def test_an_onnx_file_computes_the_same_for_any_number_of_images(tmp_path):
         images = torch.randn(count, 3, 32, 32, generator=torch.Generator().manual_seed(count))
         with torch.no_grad():
             expected = encoder.eval()(images)
-        found = torch.from_numpy(session.run(["features"], {"images": images.numpy()})[0])
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        measured = torch.from_numpy(session.run(["features"], {"images": images.numpy()})[0])
+        torch.testing.assert_close(measured, expected, rtol=1e-4, atol=1e-5)
     card = json.loads(session.get_modelmeta().custom_metadata_map["eigenview"])
     assert (card["input"]["mean"], card["input"]["size"]) == ([0.5, 0.4, 0.3], 32)
     other = build_encoder("resnet18", stem="cifar", width=0.25)
@@ -215,10 +215,10 @@ def test_a_full_disk_is_said_in_one_line_and_loses_nothing(tmp_path):
 def _started(encoder: nn.Module) -> nn.Module:
     """Batch statistics that are not the identity."""
     generator = torch.Generator().manual_seed(0)
-    for part in encoder.modules():
-        if isinstance(part, nn.BatchNorm2d):
-            part.running_mean.uniform_(-0.2, 0.2, generator=generator)
-            part.running_var.uniform_(0.6, 1.4, generator=generator)
+    for module in encoder.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.uniform_(-0.2, 0.2, generator=generator)
+            module.running_var.uniform_(0.6, 1.4, generator=generator)
     return encoder
 
 

@@ -145,8 +145,8 @@ def test_embeddings_and_their_neighbours_are_the_same(both):
     picture = "photos/discs/07.jpg"
     told = json.loads(both.told("neighbours", "photos.npy", picture, "-k", "4", "--json"))
     answer = mine.neighbours(both.python / picture, k=4)[0]
-    assert [(found.index, found.cosine) for found in answer.neighbours] == [
-        (found["index"], found["cosine"]) for found in told[0]["neighbours"]
+    assert [(near.index, near.cosine) for near in answer.neighbours] == [
+        (near["index"], near["cosine"]) for near in told[0]["neighbours"]
     ]
 
 

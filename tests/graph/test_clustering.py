@@ -64,13 +64,13 @@ def test_equals_the_loop(iterations, empty):
     rows, start = 3 * normal(60, 5), normal(6, 5, seed=3)
     rows[:, 0], start[:4, 0] = 6 + rows[:, 0].abs(), 1 + start[:4, 0].abs()
     start[4:, 0] = -9  # on the other side of the sphere: no row is nearer to them, so both are empty
-    found = spherical_kmeans(rows, 6, iterations=iterations, start=start, empty=empty)
+    clusters = spherical_kmeans(rows, 6, iterations=iterations, start=start, empty=empty)
     centroids, labels, score = kmeans_by_loops(rows, start, iterations, empty)
     assert (set(labels) <= {0, 1, 2, 3}) == (iterations == 0 or empty == "keep")
-    torch.testing.assert_close(found.centroids, centroids, rtol=0, atol=1e-12)
-    assert found.assignment.tolist() == labels
-    assert found.counts.tolist() == np.bincount(labels, minlength=6).tolist()
-    assert found.objective == pytest.approx(score, abs=1e-12)
+    torch.testing.assert_close(clusters.centroids, centroids, rtol=0, atol=1e-12)
+    assert clusters.assignment.tolist() == labels
+    assert clusters.counts.tolist() == np.bincount(labels, minlength=6).tolist()
+    assert clusters.objective == pytest.approx(score, abs=1e-12)
 
 
 @pytest.mark.parametrize("block", [1, 7, 1 << 20])
@@ -92,11 +92,11 @@ def test_blocks_of_any_size_give_one_answer(monkeypatch, block, clusters):
 @pytest.mark.parametrize("empty", ["keep", "farthest"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_objective_never_decreases(start, empty, seed):
-    found = spherical_kmeans(normal(200, 4, seed=seed), 40, iterations=15, start=start, empty=empty, seed=seed)
-    steps = np.diff(found.objectives)
+    clusters = spherical_kmeans(normal(200, 4, seed=seed), 40, iterations=15, start=start, empty=empty, seed=seed)
+    steps = np.diff(clusters.objectives)
     assert len(steps) == 15
     assert steps.min() >= -1e-14
-    torch.testing.assert_close(found.centroids.norm(dim=1), torch.ones(40, dtype=torch.float64), rtol=0, atol=1e-12)
+    torch.testing.assert_close(clusters.centroids.norm(dim=1), torch.ones(40, dtype=torch.float64), rtol=0, atol=1e-12)
 
 
 def test_the_scale_of_rows_does_not_matter():
@@ -120,9 +120,9 @@ def test_finds_what_scikit_learn_finds_on_separated_data():
     rows, labels = blobs(8, 40, spread=0.01)
     reference = KMeans(8, n_init=10, random_state=0).fit(unit(rows).numpy()).labels_
     for seed in range(5):
-        found = spherical_kmeans(rows, 8, seed=seed).assignment.numpy()
-        assert adjusted_rand_score(reference, found) == 1.0
-        assert adjusted_rand_score(labels.numpy(), found) == 1.0
+        measured = spherical_kmeans(rows, 8, seed=seed).assignment.numpy()
+        assert adjusted_rand_score(reference, measured) == 1.0
+        assert adjusted_rand_score(labels.numpy(), measured) == 1.0
 
 
 def chosen_shares(rows: Tensor, clusters: int) -> np.ndarray:
@@ -159,12 +159,12 @@ def test_batches_of_candidates_sample_as_one_at_a_time_does():
 @pytest.mark.parametrize("start", ["kmeans++", "random"])
 def test_fewer_distinct_rows_than_clusters(start):
     rows = unit(normal(3, 4)).repeat(5, 1)
-    found = spherical_kmeans(rows, 7, start=start)
-    assert int(found.counts.sum()) == 15
-    assert bool(found.centroids.isfinite().all())
+    clusters = spherical_kmeans(rows, 7, start=start)
+    assert int(clusters.counts.sum()) == 15
+    assert bool(clusters.centroids.isfinite().all())
     if start == "kmeans++":  # a random start may take copies of one row only
-        assert found.objective == pytest.approx(1.0, abs=1e-12)
-        assert int((found.counts > 0).sum()) == 3
+        assert clusters.objective == pytest.approx(1.0, abs=1e-12)
+        assert int((clusters.counts > 0).sum()) == 3
 
 
 def test_an_empty_cluster_keeps_its_centroid_or_takes_the_farthest_row():
@@ -181,32 +181,32 @@ def test_an_empty_cluster_keeps_its_centroid_or_takes_the_farthest_row():
 def test_rows_that_cancel_out_keep_their_centroid():
     rows = torch.tensor([[1.0, 0.0], [-1.0, 0.0]], dtype=torch.float64)
     start = torch.tensor([[0.0, 1.0]], dtype=torch.float64)
-    found = spherical_kmeans(rows, 1, start=start)
-    torch.testing.assert_close(found.centroids, start, rtol=0, atol=0)
+    clusters = spherical_kmeans(rows, 1, start=start)
+    torch.testing.assert_close(clusters.centroids, start, rtol=0, atol=0)
 
 
 def test_as_many_clusters_as_rows():
-    found = spherical_kmeans(normal(9, 4), 9)
-    assert found.counts.tolist() == [1] * 9
-    assert found.objective == pytest.approx(1.0, abs=1e-12)
+    clusters = spherical_kmeans(normal(9, 4), 9)
+    assert clusters.counts.tolist() == [1] * 9
+    assert clusters.objective == pytest.approx(1.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_low_precision_is_computed_in_float32(dtype):
     rows, labels = blobs(5, 20)
     with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = spherical_kmeans(rows.to(dtype).requires_grad_(), 5)
-    assert found.centroids.dtype == torch.float32
-    assert not found.centroids.requires_grad
-    assert adjusted_rand_score(labels.numpy(), found.assignment.numpy()) == 1.0
+        clusters = spherical_kmeans(rows.to(dtype).requires_grad_(), 5)
+    assert clusters.centroids.dtype == torch.float32
+    assert not clusters.centroids.requires_grad
+    assert adjusted_rand_score(labels.numpy(), clusters.assignment.numpy()) == 1.0
     exact = spherical_kmeans(rows.to(dtype).double(), 5)
-    torch.testing.assert_close(found.centroids.double(), exact.centroids, rtol=0, atol=1e-6)
+    torch.testing.assert_close(clusters.centroids.double(), exact.centroids, rtol=0, atol=1e-6)
 
 
 def clusters_of_shard(rank, group, rows, sizes, clusters, options):
     mine = rows[sum(sizes[:rank]) : sum(sizes[: rank + 1])]
-    found = spherical_kmeans(mine, clusters, group=group, **options)
-    return found.centroids, found.assignment, found.counts, found.objectives
+    measured = spherical_kmeans(mine, clusters, group=group, **options)
+    return measured.centroids, measured.assignment, measured.counts, measured.objectives
 
 
 @pytest.mark.parametrize(

@@ -66,8 +66,8 @@ def test_a_query_leaves_out_the_row_it_is_told_to(metric, monkeypatch):
     small_blocks(monkeypatch)
     bank = rows(30, 4)
     own = torch.tensor([29, -1, 0, 13, 13])
-    found = nearest(bank, bank[[29, 2, 0, 13, 14]], k=5, metric=metric, own=own)
-    assert_answers(found, by_loops(bank, bank[[29, 2, 0, 13, 14]], 5, metric, own.tolist()))
+    near = nearest(bank, bank[[29, 2, 0, 13, 14]], k=5, metric=metric, own=own)
+    assert_answers(near, by_loops(bank, bank[[29, 2, 0, 13, 14]], 5, metric, own.tolist()))
     everyone = nearest(bank, bank, k=29, metric=metric, excludes_self=True)
     assert_answers(everyone, by_loops(bank, bank, 29, metric, list(range(30))))
 
@@ -101,11 +101,9 @@ def test_grouped_selection_is_a_plain_selection(columns):
 def test_equals_are_all_found_whatever_their_order(monkeypatch):
     small_blocks(monkeypatch)
     bank = rows(4, 3).repeat(5, 1)  # every row five times
-    found = nearest(bank, bank[:4], k=5)
-    assert [sorted(line) for line in found.index.tolist()] == [
-        [row + 4 * copy for copy in range(5)] for row in range(4)
-    ]
-    torch.testing.assert_close(found.similarity, torch.ones(4, 5, dtype=torch.float64))
+    near = nearest(bank, bank[:4], k=5)
+    assert [sorted(line) for line in near.index.tolist()] == [[row + 4 * copy for copy in range(5)] for row in range(4)]
+    torch.testing.assert_close(near.similarity, torch.ones(4, 5, dtype=torch.float64))
     flat = nearest(torch.ones(20, 3), torch.ones(2, 3), k=20)
     assert [sorted(line) for line in flat.index.tolist()] == [list(range(20))] * 2
 
@@ -119,9 +117,9 @@ def test_a_duplicate_is_a_neighbour_though_oneself_is_none():
 
 def test_two_rows_are_each_others_neighbours():
     pair = torch.tensor([[1.0, 0.0], [1.0, 1.0]], dtype=torch.float64)
-    found = nearest(pair, pair, k=1, excludes_self=True)
-    assert found.index.tolist() == [[1], [0]]
-    assert found.similarity.flatten().tolist() == pytest.approx([math.sqrt(0.5)] * 2)
+    near = nearest(pair, pair, k=1, excludes_self=True)
+    assert near.index.tolist() == [[1], [0]]
+    assert near.similarity.flatten().tolist() == pytest.approx([math.sqrt(0.5)] * 2)
     assert nearest(pair, pair, k=1, excludes_self=True, metric="euclidean").similarity.flatten().tolist() == [
         -0.5,
         -0.5,
@@ -132,33 +130,33 @@ def test_sizes_at_the_ends_of_float32_keep_their_directions():
     bank, asked = rows(20, 4).float(), rows(6, 4, 1).float()
     usual = nearest(bank, asked, k=3)
     for size in (1e-30, 1e30):
-        found = nearest(bank * size, asked * size, k=3)
-        assert torch.equal(found.index, usual.index)
-        torch.testing.assert_close(found.similarity, usual.similarity)
+        near = nearest(bank * size, asked * size, k=3)
+        assert torch.equal(near.index, usual.index)
+        torch.testing.assert_close(near.similarity, usual.similarity)
     with pytest.raises(DataError, match=r"squared distances leave the range of torch.float32; scale the rows"):
         nearest(bank * 1e30, asked, k=3, metric="euclidean")
 
 
 def test_a_row_of_zeros_is_at_right_angles_to_all():
     bank = torch.tensor([[0.0, 0.0], [1.0, 0.0], [-1.0, 0.0]])
-    found = nearest(bank, torch.tensor([[2.0, 0.0]]), k=3)
-    assert (found.index.tolist(), found.similarity.tolist()) == ([[1, 0, 2]], [[1.0, 0.0, -1.0]])
+    near = nearest(bank, torch.tensor([[2.0, 0.0]]), k=3)
+    assert (near.index.tolist(), near.similarity.tolist()) == ([[1, 0, 2]], [[1.0, 0.0, -1.0]])
 
 
 def test_half_precision_is_computed_in_single():
     bank, asked = rows(50, 8, 11).half(), rows(9, 8, 12).half()
     for metric in ("cosine", "euclidean"):
-        found = nearest(bank, asked, k=5, metric=metric)
-        assert found.similarity.dtype == torch.float32
-        assert torch.equal(found.index, nearest(bank.float(), asked.float(), k=5, metric=metric).index)
+        near = nearest(bank, asked, k=5, metric=metric)
+        assert near.similarity.dtype == torch.float32
+        assert torch.equal(near.index, nearest(bank.float(), asked.float(), k=5, metric=metric).index)
 
 
 def test_distances_far_from_the_origin_keep_their_digits():
     bank, asked = rows(40, 6, 6).float() + 1000, rows(10, 6, 7).float() + 1000
-    found = nearest(bank, asked, k=40, metric="euclidean")
+    near = nearest(bank, asked, k=40, metric="euclidean")
     distances = torch.cdist(asked.double(), bank.double(), compute_mode="donot_use_mm_for_euclid_dist")
     torch.testing.assert_close(
-        found.similarity.double(), -distances.square().gather(1, found.index) / 2, rtol=1e-5, atol=0
+        near.similarity.double(), -distances.square().gather(1, near.index) / 2, rtol=1e-5, atol=0
     )
 
 
@@ -190,7 +188,7 @@ def searched(rank: int, group, metric: str) -> list:
         nearest(mine * math.nan if rank == 1 else mine, queries, k=2, metric=metric, group=group)
     except DataError as error:
         problem = str(error)
-    return [[found.similarity, found.index] for found in (plain, own, itself)] + [problem]
+    return [[measured.similarity, measured.index] for measured in (plain, own, itself)] + [problem]
 
 
 @pytest.mark.parametrize(("world", "metric"), [(2, "cosine"), (3, "euclidean")])

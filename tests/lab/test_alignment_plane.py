@@ -24,17 +24,17 @@ def some_angles(n: int = 30, seed: int = 0) -> torch.Tensor:
 
 def test_the_angles_density_is_a_mean_of_von_mises_by_loops():
     centres, at = some_angles(5), TURN[::90]
-    found = angle_density(at, centres, concentration=7.0)
+    measured = angle_density(at, centres, concentration=7.0)
     for place, theta in enumerate(at.tolist()):
         expected = sum(stats.vonmises.pdf(theta, 7.0, loc=centre) for centre in centres.tolist()) / 5
-        assert float(found[place]) == pytest.approx(expected, rel=1e-10)
+        assert float(measured[place]) == pytest.approx(expected, rel=1e-10)
 
 
 @pytest.mark.parametrize("concentration", [0.5, 40.0, 2000.0])
 def test_the_angles_density_has_mass_one_and_no_seam(concentration):
-    found = angle_density(TURN, some_angles(), concentration=concentration)
-    assert float(torch.trapezoid(found, TURN)) == pytest.approx(1, abs=1e-6)
-    assert float(found[0]) == pytest.approx(float(found[-1]), rel=1e-9)
+    measured = angle_density(TURN, some_angles(), concentration=concentration)
+    assert float(torch.trapezoid(measured, TURN)) == pytest.approx(1, abs=1e-6)
+    assert float(measured[0]) == pytest.approx(float(measured[-1]), rel=1e-9)
 
 
 def test_without_concentration_every_angle_is_alike():

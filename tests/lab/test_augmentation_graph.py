@@ -22,10 +22,10 @@ def test_the_exact_minimiser_is_the_spectral_embedding():
     views = digit_views(side=4, levels=2, items=150)
     graph = views.graph()
     spectrum = graph.spectrum(DIMENSIONS)
-    found = judged(learn(views, graph, "free", steps=0, seed=0), views, graph, spectrum, views.labels)
-    assert found.cka == pytest.approx(1, abs=1e-9)
-    assert min(found.captured) == pytest.approx(1, abs=1e-9)
-    assert found.loss == pytest.approx(-float((1 - spectrum.eigenvalues).square().sum()), abs=1e-9)
+    measured = judged(learn(views, graph, "free", steps=0, seed=0), views, graph, spectrum, views.labels)
+    assert measured.cka == pytest.approx(1, abs=1e-9)
+    assert min(measured.captured) == pytest.approx(1, abs=1e-9)
+    assert measured.loss == pytest.approx(-float((1 - spectrum.eigenvalues).square().sum()), abs=1e-9)
 
 
 def test_training_takes_an_encoder_towards_the_spectral_embedding():

@@ -87,8 +87,8 @@ def test_the_spectrum_is_that_of_the_normalised_pairs_mirrored_at_one():
     degrees = weights.sum(dim=1).sqrt()[:, None] * weights.sum(dim=0).sqrt()
     singular = torch.linalg.svdvals(weights / degrees)
     expected = torch.cat([1 - singular, torch.ones(2).double(), 1 + singular]).sort().values
-    found = torch.linalg.eigvalsh(laplacian(bipartite_graph(weights), normalization="symmetric"))
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    measured = torch.linalg.eigvalsh(laplacian(bipartite_graph(weights), normalization="symmetric"))
+    torch.testing.assert_close(measured, expected, rtol=0, atol=1e-12)
 
 
 def test_pairs_without_mixing_stay_within_their_concept():
@@ -108,10 +108,10 @@ def test_mixing_is_the_share_of_wrong_captions():
 def test_shared_captions_make_clusters_that_both_find_and_single_ones_do_not():
     many, one = [], []
     for seed in range(3):
-        for captions, found in ((6, many), (1, one)):
+        for captions, measured in ((6, many), (1, one)):
             pairs = synthetic_pairs(captions=captions, mixing=0.1, seed=seed, images=12, stock=12)
             rows = learned(pairs, steps=60, seed=seed)
-            found.append(rand_index(clusters_of(rows, CONCEPTS, seed=seed), pairs.concepts))
+            measured.append(rand_index(clusters_of(rows, CONCEPTS, seed=seed), pairs.concepts))
             if captions == 6:
                 assert rand_index(co_clusters(pairs, seed=seed), pairs.concepts) > 0.8
     assert interval(many)["low"] > 0.6

@@ -64,16 +64,16 @@ def test_it_is_least_where_both_fields_are_one():
 
 
 def test_along_training_the_terms_always_add_up_and_the_loss_falls():
-    found = along_training(QUICK)
-    assert len(found.whole) == 21
-    assert max(found.difference) < 1e-13
-    assert found.whole[-1] < found.whole[0]
+    measured = along_training(QUICK)
+    assert len(measured.whole) == 21
+    assert max(measured.difference) < 1e-13
+    assert measured.whole[-1] < measured.whole[0]
 
 
 def test_sampled_batches_come_to_the_cross_entropy():
-    found = convergence_of(QUICK, is_trained=True)
-    assert found.limits[0] == pytest.approx(found.exact, rel=1e-12)
-    small, large = found.of("apart")[0], found.of("apart")[-1]
+    measured = convergence_of(QUICK, is_trained=True)
+    assert measured.limits[0] == pytest.approx(measured.exact, rel=1e-12)
+    small, large = measured.of("apart")[0], measured.of("apart")[-1]
     assert abs(large.bias["mean"]) < abs(small.bias["mean"]) / 10
     assert large.bias["low"] - 2 * abs(large.foretold) < large.foretold < large.bias["high"] + 2 * abs(large.foretold)
 

@@ -42,8 +42,8 @@ def test_the_form_is_the_sum_over_edges(drawn):
     for kind in KINDS:
         expected = energy_by_loops(graph, x, kind)
         scale = float(graph.sum() * x.square().max()) if kind != "symmetric" else float(x.square().sum())
-        for found in (quadratic_form, edge_energy):
-            assert float(found(graph, x, normalization=kind)) == pytest.approx(expected, rel=1e-9, abs=1e-13 * scale)
+        for measured in (quadratic_form, edge_energy):
+            assert float(measured(graph, x, normalization=kind)) == pytest.approx(expected, rel=1e-9, abs=1e-13 * scale)
 
 
 @settings(deadline=None, max_examples=60)

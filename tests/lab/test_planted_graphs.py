@@ -82,11 +82,11 @@ def test_their_gradient_is_that_matrix_times_the_embeddings():
 
 def test_descent_from_a_small_start_comes_to_the_eigenvectors_and_leaves_them():
     graph = planted_graph(blocks=BLOCKS, size=15, degree=9, mixing=0.05, seed=0)
-    found = descend(graph, steps=400, seed=0, start=1e-12)
-    assert min(found.angle) < 1e-3
-    assert found.angle[0] > 0.3
-    assert found.angle[-1] > 10 * min(found.angle)
-    assert found.size[-1] > 0.1
+    measured = descend(graph, steps=400, seed=0, start=1e-12)
+    assert min(measured.angle) < 1e-3
+    assert measured.angle[0] > 0.3
+    assert measured.angle[-1] > 10 * min(measured.angle)
+    assert measured.size[-1] > 0.1
 
 
 def test_cosine_and_gaussian_learn_the_same_on_the_sphere():
@@ -130,14 +130,14 @@ def test_angles_are_right_where_an_arccosine_is_not():
 
 def test_the_minimiser_finds_the_bottom_of_a_bowl():
     wanted = small(4)
-    found = minimised(lambda rows: (rows - wanted).square().sum(), torch.zeros(4, 3))
-    torch.testing.assert_close(found, wanted, rtol=0, atol=1e-8)
+    measured = minimised(lambda rows: (rows - wanted).square().sum(), torch.zeros(4, 3))
+    torch.testing.assert_close(measured, wanted, rtol=0, atol=1e-8)
 
 
 def test_intervals_hold_the_mean_and_stay_where_they_may():
-    found = interval([1.0, 0.9, 1.0], within=(-1, 1))
-    assert found["low"] < found["mean"] == pytest.approx(29 / 30)
-    assert found["high"] == 1
+    measured = interval([1.0, 0.9, 1.0], within=(-1, 1))
+    assert measured["low"] < measured["mean"] == pytest.approx(29 / 30)
+    assert measured["high"] == 1
     with pytest.raises(SettingError, match="at least two repeats; got 1"):
         interval([1.0])
 

@@ -19,11 +19,11 @@ from eigenview.losses import InfoNCE
 @pytest.mark.parametrize("shift", SHIFTS)
 def test_a_shift_moves_pixels_and_repeats_the_border_by_loops(shift, step):
     views = torch.arange(2 * 36, dtype=torch.float32).view(2, 1, 6, 6)
-    found = shifted(views, *shift, step=step, mode="replicate")
+    measured = shifted(views, *shift, step=step, mode="replicate")
     for row in range(6):
         for column in range(6):
             source = min(max(row - step * shift[0], 0), 5), min(max(column - step * shift[1], 0), 5)
-            assert torch.equal(found[:, 0, row, column], views[:, 0, source[0], source[1]])
+            assert torch.equal(measured[:, 0, row, column], views[:, 0, source[0], source[1]])
 
 
 def test_layers_run_from_the_features_to_the_embeddings():

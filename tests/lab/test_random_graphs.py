@@ -43,11 +43,11 @@ def test_edge_probabilities_are_those_of_all_graphs_weighed(prior, nodes):
 @pytest.mark.parametrize("nodes", [2, 3, 4])
 def test_rows_of_the_out_degree_field_are_independent(nodes):
     graph = weights(nodes, seed=1)
-    found = closed_form(graph)
+    measured = closed_form(graph)
     for edges, probability in enumerated(graph, "out_degree").items():
         neighbours = torch.tensor([[edge % nodes for edge in edges]])
-        assert float(found[graph_number(neighbours)]) == pytest.approx(probability, rel=1e-12)
-    assert float(found.sum()) == pytest.approx(1, rel=1e-14)
+        assert float(measured[graph_number(neighbours)]) == pytest.approx(probability, rel=1e-12)
+    assert float(measured.sum()) == pytest.approx(1, rel=1e-14)
 
 
 def test_rejection_accepts_as_often_as_foretold_and_draws_the_closed_form():
@@ -55,10 +55,10 @@ def test_rejection_accepts_as_often_as_foretold_and_draws_the_closed_form():
     graphs = sampled_by_rejection(graph, 300_000, generator=generator)
     accepted = stats.binomtest(len(graphs), 300_000, acceptance_rate(graph))
     assert accepted.pvalue > 1e-3
-    found = field_sample(graph, graphs, proposals=300_000)
-    assert len(found.expected) == 81
-    assert found.p_value > 1e-3
-    assert found.total_variation[-1] == pytest.approx(found.noise_alone[-1], rel=0.3)
+    measured = field_sample(graph, graphs, proposals=300_000)
+    assert len(measured.expected) == 81
+    assert measured.p_value > 1e-3
+    assert measured.total_variation[-1] == pytest.approx(measured.noise_alone[-1], rel=0.3)
 
 
 def test_another_closed_form_would_be_noticed():
@@ -90,9 +90,9 @@ def test_total_variation_of_equal_shares_is_zero_and_of_disjoint_one():
 
 
 def test_under_each_prior_the_loss_falls_towards_its_floor_and_q_keeps_its_marginals():
-    reached = {found.prior: found for found in side_by_side(6, seed=0)}
-    for found in reached.values():
-        assert found.floor <= found.loss < found.floor + 0.2 * (found.start - found.floor)
+    reached = {measured.prior: measured for measured in side_by_side(6, seed=0)}
+    for measured in reached.values():
+        assert measured.floor <= measured.loss < measured.floor + 0.2 * (measured.start - measured.floor)
     rows = reached["out_degree"]
     assert (rows.lowest_row_sum, rows.highest_row_sum) == pytest.approx((1, 1), abs=1e-12)
     assert reached["edges"].total == pytest.approx(1, abs=1e-12)

@@ -21,18 +21,18 @@ def views(images: int, width: int, seed: int = 0) -> tuple[torch.Tensor, torch.T
 
 def test_the_transition_matrix_is_that_of_the_abstract_by_loops():
     first, second = views(4, 5)
-    found = transition_matrix(first, second, temperature=0.7)
+    transitions = transition_matrix(first, second, temperature=0.7)
     rows = [row / row.norm() for pair in zip(first, second, strict=True) for row in pair]
     for i in range(8):
         weight = [0.0 if i == j else math.exp(float(rows[i] @ rows[j]) / 0.7) for j in range(8)]
         for j in range(8):
-            assert float(found[i, j]) == pytest.approx(weight[j] / sum(weight), rel=1e-12)
+            assert float(transitions[i, j]) == pytest.approx(weight[j] / sum(weight), rel=1e-12)
 
 
 def test_rows_sum_to_one_and_no_walk_stays():
-    found = transition_matrix(*views(6, 3, seed=1))
-    torch.testing.assert_close(found.sum(dim=1), torch.ones(12, dtype=torch.float64))
-    assert not found.diagonal().any()
+    transitions = transition_matrix(*views(6, 3, seed=1))
+    torch.testing.assert_close(transitions.sum(dim=1), torch.ones(12, dtype=torch.float64))
+    assert not transitions.diagonal().any()
     graph = similarity_graph(*views(6, 3, seed=1))
     torch.testing.assert_close(graph, graph.T, rtol=0, atol=0)
 
@@ -48,8 +48,10 @@ def test_the_papers_loss_is_twice_the_chance_of_missing_the_partner(temperature)
 @pytest.mark.parametrize("temperature", [1.0, 0.4])
 def test_a_simplex_of_coinciding_pairs_sits_at_the_ceiling(temperature):
     corners = torch.eye(4, dtype=torch.float64) - 0.25
-    found = partner_probability(transition_matrix(corners, corners, temperature=temperature))
-    torch.testing.assert_close(found, torch.full_like(found, ceiling(4, temperature=temperature)), rtol=1e-12, atol=0)
+    measured = partner_probability(transition_matrix(corners, corners, temperature=temperature))
+    torch.testing.assert_close(
+        measured, torch.full_like(measured, ceiling(4, temperature=temperature)), rtol=1e-12, atol=0
+    )
 
 
 def test_free_embeddings_end_at_the_ceiling_and_not_above():
@@ -68,15 +70,15 @@ def test_free_embeddings_end_at_the_ceiling_and_not_above():
 
 def test_collapsed_views_step_anywhere():
     same = torch.ones(4, 3)
-    found = transition_matrix(same, same)
-    assert partner_probability(found) == pytest.approx(torch.full((8,), 1 / 7))
+    transitions = transition_matrix(same, same)
+    assert partner_probability(transitions) == pytest.approx(torch.full((8,), 1 / 7))
 
 
 def test_a_quick_run_finds_partners_more_often_after_training():
     outcome = run(LabSettings(is_quick=True))
-    for found in outcome.data["digits"].values():
-        assert found["after"]["partner"]["low"] > found["before"]["partner"]["high"]
-        assert found["after"]["partner"]["high"] < found["ceiling"]
+    for measured in outcome.data["digits"].values():
+        assert measured["after"]["partner"]["low"] > measured["before"]["partner"]["high"]
+        assert measured["after"]["partner"]["high"] < measured["ceiling"]
     assert set(outcome.figures) == {""}
     assert "CIFAR-10 was left out" in outcome.lines[-1]
 

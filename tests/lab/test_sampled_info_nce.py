@@ -82,10 +82,10 @@ def test_the_noise_has_mean_zero_exactly(copies, is_balanced):
 @pytest.mark.parametrize("copies", COPIES)
 def test_the_bias_is_the_one_foretold(copies, is_balanced):
     of, generator = population(is_balanced=is_balanced), torch.Generator().manual_seed(3)
-    found = measured(of, 128, copies, batches=2000, generator=generator)
-    reach = (found.bias["high"] - found.bias["mean"]) / 1.96
-    assert abs(found.bias["mean"] - found.foretold) < 4 * reach + 0.05 * abs(found.foretold)
-    assert abs(found.foretold) > 8 * reach  # so the sentence above says something
+    result = measured(of, 128, copies, batches=2000, generator=generator)
+    reach = (result.bias["high"] - result.bias["mean"]) / 1.96
+    assert abs(result.bias["mean"] - result.foretold) < 4 * reach + 0.05 * abs(result.foretold)
+    assert abs(result.foretold) > 8 * reach  # so the sentence above says something
 
 
 def test_bias_falls_as_one_over_the_batch_and_spread_as_its_root():

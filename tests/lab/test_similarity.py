@@ -64,8 +64,8 @@ def test_neighbours_are_shared_by_loops():
 
 def test_centred_rows_have_no_weighted_mean():
     weights = torch.tensor([1.0, 2.0, 3.0, 4.0], dtype=torch.float64)
-    found = centred_rows(rows(4, 3), weights)
-    torch.testing.assert_close(weights.sqrt() @ found, torch.zeros(3, dtype=torch.float64), rtol=0, atol=1e-12)
+    centred = centred_rows(rows(4, 3), weights)
+    torch.testing.assert_close(weights.sqrt() @ centred, torch.zeros(3, dtype=torch.float64), rtol=0, atol=1e-12)
 
 
 def test_what_cannot_be_compared_is_refused():

@@ -66,10 +66,10 @@ def test_drawn_batches_average_to_the_population_loss():
 @pytest.mark.parametrize(("width", "seed"), [(1, 0), (2, 1), (3, 2), (4, 3)])
 def test_the_minimiser_is_the_scaled_eigenvectors_to_rounding(width, seed):
     pairs = pair_graph(12, seed=seed)
-    found = recovery(minimiser(pairs, width, seed=seed), pairs)
-    assert found.error < 1e-13
-    assert found.widest_angle < 1e-12
-    torch.testing.assert_close(found.rotation @ found.rotation.T, torch.eye(width).double(), rtol=0, atol=1e-13)
+    recovered = recovery(minimiser(pairs, width, seed=seed), pairs)
+    assert recovered.error < 1e-13
+    assert recovered.widest_angle < 1e-12
+    torch.testing.assert_close(recovered.rotation @ recovered.rotation.T, torch.eye(width).double(), rtol=0, atol=1e-13)
 
 
 def test_a_negative_eigenvalue_is_left_out():

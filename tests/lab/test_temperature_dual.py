@@ -20,18 +20,18 @@ def test_three_candidates_by_a_grid_over_the_simplex():
     alpha = torch.stack([first, second, 1 - first - second], dim=-1).view(-1, 3)
     alpha = alpha[(alpha[:, 2] >= 0) & (alpha @ psi >= psi[0])]
     best = (-torch.special.xlogy(alpha, alpha).sum(dim=1)).max()
-    value, found = solved_directly(psi)
+    value, measured = solved_directly(psi)
     assert value == pytest.approx(float(best), abs=2e-3)
     assert value >= float(best) - 1e-12  # the grid only misses
-    assert float(found @ psi) >= float(psi[0]) - 1e-9
+    assert float(measured @ psi) >= float(psi[0]) - 1e-9
 
 
 def test_direct_and_dual_and_library_agree():
-    found = solve_random(30, candidates=10, seed=1)
-    assert found.queries == 30
-    assert found.largest_difference < 1e-8
-    assert found.largest_gap_in_assignment < 1e-5
-    assert all(0 < temperature < math.inf for temperature in found.temperature)
+    solved = solve_random(30, candidates=10, seed=1)
+    assert solved.queries == 30
+    assert solved.largest_difference < 1e-8
+    assert solved.largest_gap_in_assignment < 1e-5
+    assert all(0 < temperature < math.inf for temperature in solved.temperature)
 
 
 def test_any_temperature_bounds_it_from_above_and_the_best_attains_it():
@@ -61,20 +61,20 @@ def test_a_positive_that_ranks_first_leaves_nothing_and_one_below_the_mean_every
 
 def test_queries_hold_the_positive_first_and_no_other_view_of_the_item():
     rows = torch.randn(5 * 3, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = queries(rows, 3)
-    assert found.shape == (3, 1 + 10)
+    asked = queries(rows, 3)
+    assert asked.shape == (3, 1 + 10)
     for item in range(3):
         expected = [float(rows[item] @ rows[3 + item])]
         expected += [float(rows[item] @ rows[other]) for other in range(15) if other % 3 != item]
-        assert found[item].tolist() == pytest.approx(expected)
+        assert asked[item].tolist() == pytest.approx(expected)
 
 
 def test_training_lowers_the_value_and_the_bound_stays_above_it():
-    found = follow(shifted_digits(40), 0.2, steps=20, seed=0)
-    assert found.step[0] == 0
-    assert found.step[-1] == 20
-    assert found.value[-1] < found.value[0]
-    assert all(bound >= value for bound, value in zip(found.info_nce, found.value, strict=True))
+    followed = follow(shifted_digits(40), 0.2, steps=20, seed=0)
+    assert followed.step[0] == 0
+    assert followed.step[-1] == 20
+    assert followed.value[-1] < followed.value[0]
+    assert all(bound >= value for bound, value in zip(followed.info_nce, followed.value, strict=True))
 
 
 def test_the_experiment_finds_what_it_claims():

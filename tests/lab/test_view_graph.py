@@ -26,25 +26,25 @@ def islands() -> ViewGraph:
 
 def test_pair_probabilities_are_the_mean_over_images_by_loops():
     graph = some_graph()
-    choices, found = graph.choices.toarray(), graph.pair_probabilities().toarray()
+    choices, measured = graph.choices.toarray(), graph.pair_probabilities().toarray()
     for x in range(9):
         for y in range(9):
             expected = sum(choices[image, x] * choices[image, y] for image in range(6)) / 6
-            assert found[x, y] == pytest.approx(expected, rel=1e-12)
-    assert found.sum() == pytest.approx(1, abs=1e-12)
-    np.testing.assert_allclose(found.sum(axis=1), graph.weights, atol=1e-15)
+            assert measured[x, y] == pytest.approx(expected, rel=1e-12)
+    assert measured.sum() == pytest.approx(1, abs=1e-12)
+    np.testing.assert_allclose(measured.sum(axis=1), graph.weights, atol=1e-15)
 
 
 def test_the_spectrum_is_that_of_the_normalised_laplacian_of_views():
     graph = some_graph(seed=1)
     pairs, scale = torch.from_numpy(graph.pair_probabilities().toarray()), torch.from_numpy(graph.weights).rsqrt()
     whole = torch.eye(9, dtype=torch.float64) - pairs * scale[:, None] * scale
-    found = graph.spectrum(6)
-    torch.testing.assert_close(found.eigenvalues, torch.linalg.eigvalsh(whole)[:6], rtol=0, atol=1e-12)
-    torch.testing.assert_close(whole @ found.of_views, found.of_views * found.eigenvalues, rtol=0, atol=1e-12)
+    values = graph.spectrum(6)
+    torch.testing.assert_close(values.eigenvalues, torch.linalg.eigvalsh(whole)[:6], rtol=0, atol=1e-12)
+    torch.testing.assert_close(whole @ values.of_views, values.of_views * values.eigenvalues, rtol=0, atol=1e-12)
     identity = torch.eye(6, dtype=torch.float64)
-    torch.testing.assert_close(found.of_views.T @ found.of_views, identity, rtol=0, atol=1e-10)
-    assert float(found.functions[:, 0].std()) < 1e-12
+    torch.testing.assert_close(values.of_views.T @ values.of_views, identity, rtol=0, atol=1e-10)
+    assert float(values.functions[:, 0].std()) < 1e-12
 
 
 def test_without_self_pairs_it_is_the_librarys_laplacian():
@@ -69,9 +69,9 @@ def graph_parts(graph: ViewGraph) -> int:
 
 def test_scaled_eigenfunctions_reach_the_floor_of_the_loss():
     graph = some_graph(seed=2)
-    found = graph.spectrum(4)
-    gamma = 1 - found.eigenvalues[:3]
-    best = found.functions[:, :3] * gamma.sqrt()
+    values = graph.spectrum(4)
+    gamma = 1 - values.eigenvalues[:3]
+    best = values.functions[:, :3] * gamma.sqrt()
     floor = -float(gamma.square().sum())
     assert population_loss(best, graph) == pytest.approx(floor, abs=1e-12)
     turn = torch.linalg.qr(torch.randn(3, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0))).Q
@@ -126,20 +126,20 @@ def test_smoothing_runs_from_islands_to_one_blob():
 def test_smoothed_choices_are_kernel_sums_by_loops():
     rows = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     image = torch.tensor([0, 1, 0, 1, 0, 1])
-    found = smoothed_graph(squared_distances(rows), image, 0.8).choices.toarray()
+    measured = smoothed_graph(squared_distances(rows), image, 0.8).choices.toarray()
     for one in range(2):
         kernel = [0.0] * 6
         for x in range(6):
             for a in range(6):
                 if image[a] == one:
                     kernel[x] += float(torch.exp(-(rows[x] - rows[a]).square().sum() / (2 * 0.8**2)))
-        np.testing.assert_allclose(found[one], np.array(kernel) / sum(kernel), rtol=1e-9)
+        np.testing.assert_allclose(measured[one], np.array(kernel) / sum(kernel), rtol=1e-9)
 
 
 def test_gaps_are_counted_from_where_they_may_begin():
-    found = islands().spectrum(4)
+    values = islands().spectrum(4)
     with pytest.raises(SettingError, match="least must be from 1 to 3"):
-        found.clusters_by_gap(least=4)
+        values.clusters_by_gap(least=4)
     whole = ViewGraph(sparse.csr_array(np.kron(np.eye(2), np.full((3, 4), 1 / 4)))).spectrum(5)
     assert whole.clusters_by_gap() == 2
     assert sorted(torch.bincount(whole.image_clusters(2)).tolist()) == [3, 3]

@@ -41,10 +41,10 @@ def test_the_best_temperature_of_the_dual_attains_the_primal():
     solved = maximum_entropy(PSI)
     torch.testing.assert_close(entropy_dual(PSI, solved.temperature), solved.value, rtol=0, atol=1e-10)
     for row, best in zip(PSI, solved.value, strict=True):
-        found = minimize_scalar(
+        minimum = minimize_scalar(
             lambda log_t, row=row: entropy_dual(row[None], math.exp(log_t)).item(), bounds=(-8, 8), method="bounded"
         )
-        assert found.fun == pytest.approx(best.item(), abs=1e-6)
+        assert minimum.fun == pytest.approx(best.item(), abs=1e-6)
 
 
 def test_every_fixed_temperature_is_only_an_upper_bound():

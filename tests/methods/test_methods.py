@@ -67,11 +67,11 @@ def first_loss(name, method, batch):
         scores = [normalize(z) @ method.prototypes.weight().T for z in (a, b)]
         return losses.swapped_assignment(scores, [sinkhorn(score.detach()) for score in scores])
     if name in ("deepcluster-v2", "sela-v2"):
-        found = []
+        measured = []
         for head in range(2):
             scores = [normalize(z) @ normalize(method.prototypes.weight(head)).T for z in (a, b)]
-            found.append(losses.cluster_assignment(scores, method.assignment[head]))
-        return sum(found) / 2
+            measured.append(losses.cluster_assignment(scores, method.assignment[head]))
+        return sum(measured) / 2
     if name in ("clip", "siglip"):
         chosen = drawn_captions(batch, (1.0,), seed=0)
         text, ids = method.text_head(method.text(TOKENS(chosen))), torch.arange(ITEMS)

@@ -40,7 +40,7 @@ TARGET = torch.randn(ROWS, 6, dtype=torch.float64, generator=torch.Generator().m
 
 def train(model: nn.Module, part: slice, processes: int, channels_last: bool = False) -> dict[str, torch.Tensor]:
     """Three steps on these rows of the global batch. The loss is W × this process's share of the global one."""
-    found = {}
+    measured = {}
     for step in range(3):
         rows = images(step)[part]
         if channels_last:
@@ -50,16 +50,16 @@ def train(model: nn.Module, part: slice, processes: int, channels_last: bool = F
         loss = processes * ((out - TARGET[part]) ** 2 * (1 + out)).sum() / ROWS
         model.zero_grad()
         loss.backward()
-        found[f"output {step}"], found[f"input gradient {step}"] = out.detach(), rows.grad / processes
-    found |= {f"gradient of {name}": value.grad for name, value in model.named_parameters()}
-    found |= {f"buffer {name}": value for name, value in model.named_buffers()}
-    return found
+        measured[f"output {step}"], measured[f"input gradient {step}"] = out.detach(), rows.grad / processes
+    measured |= {f"gradient of {name}": value.grad for name, value in model.named_parameters()}
+    measured |= {f"buffer {name}": value for name, value in model.named_buffers()}
+    return measured
 
 
 def on_one_process_of_many(rank, group, counts, channels_last):
     start = sum(counts[:rank])
     model = synchronise(network(), group)
-    assert sum(isinstance(part, SynchronisedBatchNorm) for part in model.modules()) == 3
+    assert sum(isinstance(module, SynchronisedBatchNorm) for module in model.modules()) == 3
     copied = deepcopy(model)  # a momentum encoder's first step: groups themselves cannot be copied
     return train(copied, slice(start, start + counts[rank]), len(counts), channels_last)
 
@@ -169,7 +169,7 @@ def test_conversion_keeps_tensors_and_names():
     after = converted.state_dict(keep_vars=True)
     assert list(before) == list(after)
     assert all(before[name] is after[name] for name in before)
-    assert sum(isinstance(part, SplitBatchNorm) for part in converted.modules()) == 3
+    assert sum(isinstance(module, SplitBatchNorm) for module in converted.modules()) == 3
 
 
 def test_a_split_that_does_not_divide_the_batch_is_refused():

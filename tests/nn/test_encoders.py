@@ -93,10 +93,10 @@ def test_stems_differ_in_resolution(stem, sides):
     encoder = build_encoder("resnet18", width=0.125, stem=stem).eval()
     names = ["conv1", "layer1", "layer2", "layer3", "layer4"]
     with torch.no_grad():
-        found = encoder.features(torch.randn(1, 3, 64, 64), [*names, "conv5", "pooled"])
-    assert [found[name].shape[-1] for name in names] == sides
-    torch.testing.assert_close(found["conv5"], found["layer4"])
-    torch.testing.assert_close(found["pooled"], found["layer4"].mean(dim=(2, 3)))
+        outputs = encoder.features(torch.randn(1, 3, 64, 64), [*names, "conv5", "pooled"])
+    assert [outputs[name].shape[-1] for name in names] == sides
+    torch.testing.assert_close(outputs["conv5"], outputs["layer4"])
+    torch.testing.assert_close(outputs["pooled"], outputs["layer4"].mean(dim=(2, 3)))
 
 
 @pytest.mark.parametrize(("size", "kernel"), [(32, 3), (48, 3), (64, 7), (96, 7), (224, 7), (None, 7)])
@@ -121,7 +121,7 @@ def test_width_multiplies_the_features(name):
 def test_every_encoder_gives_features_that_learn(name, channels, normalization):
     torch.manual_seed(0)
     encoder = build_encoder(name, width=0.25, channels=channels, normalization=normalization, image_size=16)
-    has_batch_norm = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in encoder.modules())
+    has_batch_norm = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in encoder.modules())
     assert has_batch_norm == (normalization == "batch")
     images = torch.randn(4, channels, 16, 16)
     out = encoder(images)
@@ -146,9 +146,9 @@ def test_the_small_encoder_takes_small_images_of_any_size(size):
 
 def test_group_norm_never_has_groups_of_one_channel():
     encoder = build_encoder("resnet18", width=0.125, normalization="group")
-    norms = [part for part in encoder.modules() if isinstance(part, nn.GroupNorm)]
+    norms = [module for module in encoder.modules() if isinstance(module, nn.GroupNorm)]
     assert norms
-    assert all(part.num_channels >= 2 * part.num_groups for part in norms)
+    assert all(norm.num_channels >= 2 * norm.num_groups for norm in norms)
 
 
 def test_a_zero_start_makes_every_block_the_identity():
@@ -176,9 +176,9 @@ def test_the_small_alexnet_starts_with_the_papers_deviation():
     encoder = SmallAlexNet(width=0.25)
     assert float(encoder.fc6[1].weight.detach().std()) == pytest.approx(0.02, rel=0.01)
     assert float(encoder.conv3[0].weight.detach().std()) == pytest.approx(0.02, rel=0.02)
-    found = encoder.eval().features(torch.randn(2, 3, 64, 64), ["fc8", "output", "fc7"])
-    torch.testing.assert_close(found["output"], nn.functional.normalize(found["fc8"], dim=1))
-    assert found["fc7"].shape == (2, 1024)
+    outputs = encoder.eval().features(torch.randn(2, 3, 64, 64), ["fc8", "output", "fc7"])
+    torch.testing.assert_close(outputs["output"], nn.functional.normalize(outputs["fc8"], dim=1))
+    assert outputs["fc7"].shape == (2, 1024)
 
 
 def test_features_stop_at_the_last_layer_asked_for():

@@ -56,10 +56,10 @@ def test_our_transformer_is_timms(name, theirs, built, seen):
     model.load_state_dict(encoder.state_dict())
     images = torch.randn(2, 3, *seen, generator=torch.Generator().manual_seed(1))
     with torch.no_grad():
-        found, tokens = encoder.features(images, ["cls", "mean"]), model.forward_features(images)
-        assert_same(found["cls"], model(images))
-    assert_same(found["cls"], tokens[:, 0])
-    assert_same(found["mean"], tokens[:, 1:].mean(dim=1))
+        measured, tokens = encoder.features(images, ["cls", "mean"]), model.forward_features(images)
+        assert_same(measured["cls"], model(images))
+    assert_same(measured["cls"], tokens[:, 0])
+    assert_same(measured["mean"], tokens[:, 1:].mean(dim=1))
 
 
 @pytest.mark.parametrize("name", ["vit_tiny_patch16_224", "test_resnet", "test_efficientnet", "test_convnext"])

@@ -33,8 +33,8 @@ def test_what_was_exported_comes_back_frozen(exported):
     images = torch.randn(5, 3, 20, 20)
     with torch.no_grad():
         torch.testing.assert_close(loaded.encoder(images), encoder(images), rtol=1e-4, atol=1e-5)
-        found = loaded.encoder.features(images, ["features", "pooled"])
-    assert torch.equal(found["features"], found["pooled"])
+        outputs = loaded.encoder.features(images, ["features", "pooled"])
+    assert torch.equal(outputs["features"], outputs["pooled"])
     seen = loaded.input
     assert (seen.size, seen.resize, seen.mean, seen.std) == (20, 24, VIEW.mean, VIEW.std)
     assert (seen.interpolation, seen.is_squashed, seen.rounds_down, seen.is_exact) == ("bicubic", True, True, True)
@@ -81,9 +81,9 @@ def test_a_foreign_file_of_one_batch_size_and_several_outputs(tmp_path):
     assert loaded.input is None
     assert loaded.encoder.layer_names == ("negated", "maps", "pooled")
     images = torch.randn(5, 3, 8, 8)
-    found = loaded.encoder.features(images, ["maps", "pooled"])
-    torch.testing.assert_close(found["maps"], images.relu())
-    torch.testing.assert_close(found["pooled"], -images.relu().mean(dim=(2, 3)))
+    measured = loaded.encoder.features(images, ["maps", "pooled"])
+    torch.testing.assert_close(measured["maps"], images.relu())
+    torch.testing.assert_close(measured["pooled"], -images.relu().mean(dim=(2, 3)))
     with pytest.raises(SettingError, match=r"takes images of 8 pixels; got image_size=9"):
         load_encoder(f"onnx:{tmp_path / 'm.onnx'}", image_size=9)
 

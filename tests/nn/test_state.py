@@ -162,11 +162,11 @@ def test_prototypes_score_by_cosine_after_normalising():
     rows = normalize(torch.randn(6, 4), dim=1)
     scores = prototypes(rows)
     assert [part.shape for part in scores] == [(6, 3), (6, 5)]
-    for head, found in enumerate(scores):
+    for head, measured in enumerate(scores):
         for i in range(6):
-            for k in range(found.shape[1]):
+            for k in range(measured.shape[1]):
                 cosine = torch.cosine_similarity(rows[i], prototypes.weight(head)[k], dim=0)
-                torch.testing.assert_close(found[i, k], cosine)
+                torch.testing.assert_close(measured[i, k], cosine)
     centroids = normalize(torch.randn(5, 4), dim=1)
     prototypes.set_(1, centroids)
     torch.testing.assert_close(prototypes.weight(1).data, centroids)

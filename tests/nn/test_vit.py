@@ -45,13 +45,13 @@ def test_it_is_its_formula():
             hidden = nn.functional.gelu(linear(norm(tokens, f"{at}.norm2"), f"{at}.mlp.fc1"))
             tokens = tokens + linear(hidden, f"{at}.mlp.fc2")
         last = norm(tokens, "norm")
-        found = encoder.features(images, ["cls", "mean", "pooled", "norm", "block2"])
-        torch.testing.assert_close(found["cls"][number], last[0])
-        torch.testing.assert_close(found["pooled"][number], last[0])
-        torch.testing.assert_close(found["mean"][number], last[1:].mean(0))
-        torch.testing.assert_close(found["norm"][number].flatten(1).T, last[1:])
-        torch.testing.assert_close(found["block2"][number, :, 1, 2], tokens[1 + 4 + 2])
-    torch.testing.assert_close(encoder(images), found["pooled"])
+        outputs = encoder.features(images, ["cls", "mean", "pooled", "norm", "block2"])
+        torch.testing.assert_close(outputs["cls"][number], last[0])
+        torch.testing.assert_close(outputs["pooled"][number], last[0])
+        torch.testing.assert_close(outputs["mean"][number], last[1:].mean(0))
+        torch.testing.assert_close(outputs["norm"][number].flatten(1).T, last[1:])
+        torch.testing.assert_close(outputs["block2"][number, :, 1, 2], tokens[1 + 4 + 2])
+    torch.testing.assert_close(encoder(images), outputs["pooled"])
 
 
 @pytest.mark.parametrize(

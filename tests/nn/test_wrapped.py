@@ -32,12 +32,12 @@ def test_a_users_module_becomes_an_encoder(flat):
     assert all(torch.equal(value, before[name]) for name, value in mine.state_dict().items())
     images = torch.randn(5, 3, 12, 12)
     encoder.eval()
-    found = encoder.features(images, ["1", "pooled", "4"])
+    outputs = encoder.features(images, ["1", "pooled", "4"])
     normalised = mine[1](mine[0](images))
-    torch.testing.assert_close(found["1"], normalised)  # although the ReLU after it works in place
-    torch.testing.assert_close(found["4"], mine[4](normalised.relu()))
-    torch.testing.assert_close(found["pooled"], found["4"].mean(dim=(2, 3)))
-    torch.testing.assert_close(encoder(images), found["pooled"])
+    torch.testing.assert_close(outputs["1"], normalised)  # although the ReLU after it works in place
+    torch.testing.assert_close(outputs["4"], mine[4](normalised.relu()))
+    torch.testing.assert_close(outputs["pooled"], outputs["4"].mean(dim=(2, 3)))
+    torch.testing.assert_close(encoder(images), outputs["pooled"])
     assert not mine[1]._forward_hooks
 
 

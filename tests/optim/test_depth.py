@@ -33,9 +33,9 @@ def test_the_rate_falls_by_one_factor_a_block():
     assert {name: apart.learning_rate for name, apart in rates.items()} == pytest.approx(expected)
     whole = nn.ModuleDict({"encoder": encoder, "head": nn.Linear(2, 2)})
     groups = parameter_groups(whole, learning_rate=1.0, apart=rates)
-    found = {id(parameter): group.learning_rate for group in groups for parameter in group.parameters}
-    assert found[id(encoder.blocks[0].weight)] == pytest.approx(0.025)
-    assert found[id(whole["head"].weight)] == 1.0
+    measured = {id(parameter): group.learning_rate for group in groups for parameter in group.parameters}
+    assert measured[id(encoder.blocks[0].weight)] == pytest.approx(0.025)
+    assert measured[id(whole["head"].weight)] == 1.0
 
 
 @pytest.mark.parametrize("name", ["small", "resnet18", "efficientnet-lite0", "vit-tiny"])

@@ -34,9 +34,9 @@ FREE = {
 def test_biases_and_norms_are_excluded():
     model = Model()
     groups = parameter_groups(model, learning_rate=0.1, weight_decay=0.01, exclude=("bias", "norm", "log_scale"))
-    found = members(groups, model)
-    assert found["main, excluded"] == FREE | {"log_scale"}
-    assert found["main"] == {name for name, _ in model.named_parameters()} - FREE - {"log_scale"}
+    grouped = members(groups, model)
+    assert grouped["main, excluded"] == FREE | {"log_scale"}
+    assert grouped["main"] == {name for name, _ in model.named_parameters()} - FREE - {"log_scale"}
     assert {(group.name, group.weight_decay, group.is_adapted) for group in groups} == {
         ("main", 0.01, True),
         ("main, excluded", 0.0, False),
@@ -54,11 +54,11 @@ def test_parts_have_rates_of_their_own():
     model = Model()
     apart = {"head": Apart(0.5), "head.2": Apart(0.7, is_scheduled=False)}
     groups = {group.name: group for group in parameter_groups(model, learning_rate=0.1, apart=apart)}
-    found = members(groups.values(), model)
-    assert found["head"] == {"head.0.weight"}
-    assert found["head.2"] == {"head.2.weight"}  # the longest name counts
-    assert found["head, excluded"] == {"head.0.bias", "head.1.weight", "head.1.bias"}
-    assert "head_two.weight" in found["main"]  # head_two does not lie in head
+    grouped = members(groups.values(), model)
+    assert grouped["head"] == {"head.0.weight"}
+    assert grouped["head.2"] == {"head.2.weight"}  # the longest name counts
+    assert grouped["head, excluded"] == {"head.0.bias", "head.1.weight", "head.1.bias"}
+    assert "head_two.weight" in grouped["main"]  # head_two does not lie in head
     rates = {name: group.learning_rate for name, group in groups.items()}
     assert rates["main"] == rates["main, excluded"] == 0.1
     assert rates["head"] == rates["head, excluded"] == 0.5

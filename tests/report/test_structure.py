@@ -16,13 +16,13 @@ from tests.report.example_run import write_run
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    found = RunDirectory(write_run(tmp_path_factory.mktemp("run"), items=80)).sample()
-    assert found is not None
-    return found
+    measured = RunDirectory(write_run(tmp_path_factory.mktemp("run"), items=80)).sample()
+    assert measured is not None
+    return measured
 
 
 @pytest.fixture(scope="module")
-def found(sample) -> Structure:
+def structure(sample) -> Structure:
     return structure_of(sample)
 
 
@@ -30,27 +30,27 @@ def cosine(a, b) -> float:
     return float(a.astype(np.float64) @ b / np.linalg.norm(a.astype(np.float64)) / np.linalg.norm(b.astype(np.float64)))
 
 
-def test_neighbours_are_those_of_a_plain_loop(sample, found):
+def test_neighbours_are_those_of_a_plain_loop(sample, structure):
     for row in range(0, 80, 7):
         all_of_them = {
             other: cosine(sample.features[row], sample.features[other]) for other in range(80) if other != row
         }
         best = sorted(all_of_them.values(), reverse=True)[:10]
-        assert np.allclose(found.cosines[row], best, atol=1e-5)
-        assert row not in found.neighbours[row]
-        assert np.allclose([all_of_them[int(one)] for one in found.neighbours[row]], best, atol=1e-5)
+        assert np.allclose(structure.cosines[row], best, atol=1e-5)
+        assert row not in structure.neighbours[row]
+        assert np.allclose([all_of_them[int(near)] for near in structure.neighbours[row]], best, atol=1e-5)
 
 
-def test_the_one_duplicated_pair_is_found(found):
-    assert [pair[:2] for pair in found.duplicates] == [(1, 5)]
-    assert found.duplicates[0][2] == pytest.approx(1)
+def test_the_one_duplicated_pair_is_found(structure):
+    assert [pair[:2] for pair in structure.duplicates] == [(1, 5)]
+    assert structure.duplicates[0][2] == pytest.approx(1)
 
 
-def test_four_groups_give_an_eigengap_after_four_and_a_clean_confusion(found):
-    assert found.laplacian.clusters == 4
-    assert found.confusion.counts.sum() == 80
-    assert found.confusion.accuracy > 0.95
-    assert (found.confusion.counts.sum(axis=1) == 20).all()
+def test_four_groups_give_an_eigengap_after_four_and_a_clean_confusion(structure):
+    assert structure.laplacian.clusters == 4
+    assert structure.confusion.counts.sum() == 80
+    assert structure.confusion.accuracy > 0.95
+    assert (structure.confusion.counts.sum(axis=1) == 20).all()
 
 
 def own_group_among_nearest(places, groups) -> float:
@@ -63,33 +63,33 @@ def own_group_among_nearest(places, groups) -> float:
     return float(np.mean(shares))
 
 
-def test_maps_tell_four_groups_apart_and_random_maps_do_not(sample, found):
-    assert [projection.name for projection in found.projections][-2:] == ["spectral", "PCA"]
-    for projection in found.projections:
+def test_maps_tell_four_groups_apart_and_random_maps_do_not(sample, structure):
+    assert [projection.name for projection in structure.projections][-2:] == ["spectral", "PCA"]
+    for projection in structure.projections:
         assert own_group_among_nearest(projection.places, sample.clusters) > 0.85, projection.name
     random = np.random.default_rng(0)
     assert all(own_group_among_nearest(random.normal(size=(80, 2)), sample.clusters) < 0.5 for _ in range(20))
 
 
-def test_pca_is_the_plane_of_largest_variance(sample, found):
+def test_pca_is_the_plane_of_largest_variance(sample, structure):
     unit = sample.features / np.linalg.norm(sample.features, axis=1, keepdims=True)
     variances = np.linalg.eigvalsh(np.cov(unit.T.astype(np.float64), bias=True))[::-1][:2]
-    assert np.allclose(found.projections[-1].places.var(axis=0), variances, rtol=1e-4)
+    assert np.allclose(structure.projections[-1].places.var(axis=0), variances, rtol=1e-4)
 
 
-def test_the_worst_queries_have_the_fewest_neighbours_of_their_class(sample, found):
+def test_the_worst_queries_have_the_fewest_neighbours_of_their_class(sample, structure):
     share = [
-        np.mean([sample.labels[n] == sample.labels[row] for n in found.neighbours[row]])
+        np.mean([sample.labels[n] == sample.labels[row] for n in structure.neighbours[row]])
         for row in range(len(sample.names))
     ]
-    worst = galleries.worst_queries(sample, found)
+    worst = galleries.worst_queries(sample, structure)
     assert sorted(worst) == list(range(80))
     assert np.array_equal([share[row] for row in worst], sorted(share))
 
 
-def test_without_labels_the_most_isolated_are_worst(sample, found):
-    worst = galleries.worst_queries(replace(sample, labels=None), found)
-    assert np.array_equal(found.cosines[worst, 0], np.sort(found.cosines[:, 0]))
+def test_without_labels_the_most_isolated_are_worst(sample, structure):
+    worst = galleries.worst_queries(replace(sample, labels=None), structure)
+    assert np.array_equal(structure.cosines[worst, 0], np.sort(structure.cosines[:, 0]))
 
 
 def test_labels_that_are_missing_rare_or_alone_give_no_confusion(sample):
@@ -105,12 +105,12 @@ def test_labels_that_are_missing_rare_or_alone_give_no_confusion(sample):
     assert class_name(sample, 9) == "class 9"
 
 
-def test_the_map_packs_places_and_groups_that_unpack_again(sample, found):
+def test_the_map_packs_places_and_groups_that_unpack_again(sample, structure):
     import base64
 
-    packed = charts.map_data(sample, found)
+    packed = charts.map_data(sample, structure)
     places = np.frombuffer(base64.b64decode(packed["maps"][0]["places"]), dtype="<u2").reshape(-1, 2)
-    given = found.projections[0].places
+    given = structure.projections[0].places
     span = np.ptp(given, axis=0).max()
     assert np.allclose(np.diff(places.astype(float), axis=0) / 65000, np.diff(given, axis=0) / span, atol=1e-4)
     groups = np.frombuffer(base64.b64decode(packed["colourings"][0]["of"]), dtype="<u2")

@@ -29,15 +29,15 @@ def read(file: Path) -> str:
 def test_a_full_run_has_every_section(tmp_path):
     file = write_report([write_run(tmp_path / "run")])
     assert file == tmp_path / "run" / "report.html"
-    found = re.findall(r'<section id="(\w+)"|<section.*? id="(\w+)"', read(file))
-    names = [one or other for one, other in found]
+    matches = re.findall(r'<section id="(\w+)"|<section.*? id="(\w+)"', read(file))
+    names = [first or second for first, second in matches]
     assert names == "top diagnosis curves geometry map neighbours clusters duplicates views confusion settings".split()
 
 
 def test_the_top_says_verdict_score_interval_and_gain(tmp_path):
     run = read_run(write_run(tmp_path / "run"))
     own, untrained, pixels = (
-        next(one for one in run.scores if (one.subject, one.name) == (subject, "linear"))
+        next(score for score in run.scores if (score.subject, score.name) == (subject, "linear"))
         for subject in ("run", "untrained", "raw pixels")
     )
     told = summarise(run)
@@ -50,9 +50,9 @@ def test_the_top_says_verdict_score_interval_and_gain(tmp_path):
 
 def test_a_difference_that_chance_would_show_is_called_so(tmp_path):
     run = read_run(write_run(tmp_path / "run", has_sample=False))
-    own = next(one for one in run.scores if (one.subject, one.name) == ("run", "linear"))
+    own = next(score for score in run.scores if (score.subject, score.name) == ("run", "linear"))
     same = replace(own, subject="untrained")
-    others = tuple(one for one in run.scores if (one.subject, one.name) != ("untrained", "linear"))
+    others = tuple(score for score in run.scores if (score.subject, score.name) != ("untrained", "linear"))
     said = summarise(replace(run, scores=(*others, same))).sentence
     assert "0.0 points above the untrained encoder (within chance, p = 1.000)" in said
     assert "raw pixels (within" not in said
@@ -60,10 +60,10 @@ def test_a_difference_that_chance_would_show_is_called_so(tmp_path):
 
 def test_scores_stand_with_baselines_of_the_same_protocol_only(tmp_path):
     run = read_run(write_run(tmp_path / "run"))
-    assert [one.own.name for one in headline(run)] == ["linear", "knn k=20"]
+    assert [measure.own.name for measure in headline(run)] == ["linear", "knn k=20"]
     for measure in measures(run):
-        assert {one.subject for one in measure.baselines} == {"untrained", "raw pixels"}
-        assert {one.protocol_hash for one in measure.baselines} == {measure.own.protocol_hash}
+        assert {score.subject for score in measure.baselines} == {"untrained", "raw pixels"}
+        assert {score.protocol_hash for score in measure.baselines} == {measure.own.protocol_hash}
         assert measure.rows[1].p_value == compare(measure.own, measure.baselines[0])[1].p_value
 
 
@@ -120,10 +120,10 @@ def test_a_damaged_optional_file_is_named_on_the_page(tmp_path):
 
 
 def test_core_hours_count_the_cores_that_were_used(tmp_path):
-    found = dict(time_figures(read_run(write_run(tmp_path / "run", has_sample=False))))
+    measured = dict(time_figures(read_run(write_run(tmp_path / "run", has_sample=False))))
     seconds = 200 * 1.8
-    assert found["core-hours"] == f"{seconds * 4 / 3600:.3g} (4 cores)"  # 2 processes of 3 threads share 4
-    assert found["views seen"] == f"{1000 * seconds:,.0f}"
+    assert measured["core-hours"] == f"{seconds * 4 / 3600:.3g} (4 cores)"  # 2 processes of 3 threads share 4
+    assert measured["views seen"] == f"{1000 * seconds:,.0f}"
     assert duration(59) == "59 s"
     assert duration(3725) == "1 h 2 min"
 

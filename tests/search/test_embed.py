@@ -37,12 +37,12 @@ def _parts_of_eight(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_every_picture_has_its_vector_path_and_index(tmp_path, suffix, workers):
     folder, encoder = write_pictures(tmp_path / "my pictures ü", NAMES), small_encoder()
     made = embed(encoder, folder, tmp_path / f"out{suffix}", view=VIEW, batch_size=3, workers=workers)
-    found = open_embeddings(made.path)
+    stored = open_embeddings(made.path)
     expected = torch.stack(list(expected_vectors([folder / name for name in NAMES], encoder)))
-    torch.testing.assert_close(found.vectors, expected)
-    assert found.index.tolist() == list(range(21))
-    assert list(found.paths) == [str(folder / name) for name in NAMES]
-    assert found.labels is None
+    torch.testing.assert_close(stored.vectors, expected)
+    assert stored.index.tolist() == list(range(21))
+    assert list(stored.paths) == [str(folder / name) for name in NAMES]
+    assert stored.labels is None
     assert (made.rows, made.width, made.unreadable) == (21, 64, ())
     assert not (tmp_path / f"out{suffix}.parts").exists()
 
@@ -57,29 +57,31 @@ def test_a_table_has_the_promised_columns_and_says_where_it_comes_from(tmp_path)
     assert table.column("label").to_pylist() == [0, 1, 1]
     about = json.loads(table.schema.metadata[b"eigenview"])
     assert (about["layer"], about["classes"], about["view"]) == ("conv2", ["a", "b"], repr(VIEW))
-    found = open_embeddings(tmp_path / "out.parquet")
-    assert [found.label_name(row) for row in range(3)] == ["a", "b", "b"]
+    stored = open_embeddings(tmp_path / "out.parquet")
+    assert [stored.label_name(row) for row in range(3)] == ["a", "b", "b"]
 
 
 def test_arrays_are_embedded_as_they_are(tmp_path):
     source = ShapesSource(19, size=16)
-    found = open_embeddings(embed(small_encoder(), source, tmp_path / "out.npy", view=VIEW).path)
+    stored = open_embeddings(embed(small_encoder(), source, tmp_path / "out.npy", view=VIEW).path)
     with torch.no_grad():
         expected = small_encoder().eval()(VIEW(source.batch(np.arange(19))))
-    torch.testing.assert_close(found.vectors, expected)
-    assert found.labels.tolist() == source.labels.tolist()
+    torch.testing.assert_close(stored.vectors, expected)
+    assert stored.labels.tolist() == source.labels.tolist()
 
 
 def test_unreadable_pictures_are_left_out_and_named(tmp_path):
     folder = write_pictures(tmp_path / "photos", NAMES[:5])
     names = write_broken_files(folder)
     made = embed(small_encoder(), folder, tmp_path / "out.parquet", view=VIEW, batch_size=4, workers=0)
-    found = open_embeddings(made.path)
-    assert [Path(path).name for path in found.paths] == NAMES[:5]
+    stored = open_embeddings(made.path)
+    assert [Path(path).name for path in stored.paths] == NAMES[:5]
     everything = FolderSource(folder)
-    assert found.index.tolist() == [row for row in range(len(everything)) if "bad" not in everything.relative_path(row)]
+    assert stored.index.tolist() == [
+        row for row in range(len(everything)) if "bad" not in everything.relative_path(row)
+    ]
     assert {failure.name for failure in made.unreadable} == {name for name in names if "." in name}
-    assert found.about.unreadable == made.unreadable
+    assert stored.about.unreadable == made.unreadable
 
 
 def test_shards_are_embedded_whatever_their_readers(tmp_path):
@@ -92,11 +94,11 @@ def test_shards_are_embedded_whatever_their_readers(tmp_path):
     for workers in (0, 2):
         source = ShardSource(str(tmp_path / "shard-{0..1}.tar"))
         made = embed(encoder, source, tmp_path / f"{workers}.parquet", view=VIEW, batch_size=3, workers=workers)
-        found = open_embeddings(made.path)
-        assert sorted(found.paths) == sorted(f"shard-{int(name[:2]) % 2}.tar/{name[:2]}" for name in NAMES)
-        numbers = [int(path[-2:]) for path in found.paths]
-        torch.testing.assert_close(found.vectors, expected[numbers])
-        assert found.labels.tolist() == numbers
+        stored = open_embeddings(made.path)
+        assert sorted(stored.paths) == sorted(f"shard-{int(name[:2]) % 2}.tar/{name[:2]}" for name in NAMES)
+        numbers = [int(path[-2:]) for path in stored.paths]
+        torch.testing.assert_close(stored.vectors, expected[numbers])
+        assert stored.labels.tolist() == numbers
         assert [failure.name for failure in made.unreadable] == ["shard-1.tar/99"]
 
 
@@ -238,8 +240,8 @@ def test_a_run_is_embedded_into_its_own_folder(tmp_path):
     run_quietly(settings("simclr", tmp_path / "run"))
     made = embed(tmp_path / "run", "shapes?count=10&size=24")
     assert made.path.resolve() == (tmp_path / "run" / "embeddings.parquet").resolve()
-    found = open_embeddings(tmp_path / "run")
-    assert (len(found), found.about.run, found.about.spec) == (10, "run", "shapes?count=10&size=24")
+    stored = open_embeddings(tmp_path / "run")
+    assert (len(stored), stored.about.run, stored.about.spec) == (10, "run", "shapes?count=10&size=24")
 
 
 def test_an_encoder_that_diverged_is_refused_by_name(tmp_path):

@@ -42,16 +42,16 @@ def test_the_nearest_are_those_that_loops_find(stored):
     query = torch.randn(64, generator=torch.Generator().manual_seed(1))
     expected = sorted(enumerate(cosines(stored.vectors, query.double())), key=lambda pair: -pair[1])[:4]
     (answer,) = neighbours(stored, query, k=4)
-    assert [one.row for one in answer.neighbours] == [row for row, _ in expected]
-    assert [one.cosine for one in answer.neighbours] == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
-    assert [one.path for one in answer.neighbours] == [stored.paths[row] for row, _ in expected]
+    assert [near.row for near in answer.neighbours] == [row for row, _ in expected]
+    assert [near.cosine for near in answer.neighbours] == pytest.approx([cosine for _, cosine in expected], abs=1e-6)
+    assert [near.path for near in answer.neighbours] == [stored.paths[row] for row, _ in expected]
 
 
 def test_an_item_is_no_neighbour_of_itself_by_index_or_by_file(stored, monkeypatch):
     monkeypatch.chdir(Path(stored.paths[0]).parent)
     first, second = neighbours(stored, [3, "03.png"], k=20)
     assert first == second
-    assert sorted(one.row for one in first.neighbours) == [row for row in range(12) if row != 3]
+    assert sorted(near.row for near in first.neighbours) == [row for row in range(12) if row != 3]
     assert first.query == stored.paths[3]
 
 
@@ -118,9 +118,9 @@ def test_one_image_has_no_neighbours_and_no_duplicates(tmp_path):
 
 
 def test_answers_are_json_for_scripts(stored):
-    found = json.loads(answers_json(neighbours(stored, [1], k=2)))
-    assert found[0]["query"] == stored.paths[1]
-    assert [set(one) for one in found[0]["neighbours"]] == [{"row", "index", "path", "label", "cosine"}] * 2
+    told = json.loads(answers_json(neighbours(stored, [1], k=2)))
+    assert told[0]["query"] == stored.paths[1]
+    assert [set(near) for near in told[0]["neighbours"]] == [{"row", "index", "path", "label", "cosine"}] * 2
 
 
 def test_a_sheet_shows_pictures_from_the_source_and_survives_their_loss(stored, tmp_path):
@@ -199,8 +199,8 @@ def test_files_of_others_are_read_and_bad_ones_refused(tmp_path):
         parquet.write_table(pyarrow.table(columns), tmp_path / "other.parquet")
         return tmp_path / "other.parquet"
 
-    found = open_embeddings(table(vector=[[1.0, 2.0], [3.0, 4.0]]))
-    assert (found.vectors.tolist(), found.index.tolist(), found.about) == ([[1, 2], [3, 4]], [0, 1], None)
+    measured = open_embeddings(table(vector=[[1.0, 2.0], [3.0, 4.0]]))
+    assert (measured.vectors.tolist(), measured.index.tolist(), measured.about) == ([[1, 2], [3, 4]], [0, 1], None)
     for columns, message in (
         ({"other": [1]}, "no column 'vector'; it has other"),
         ({"vector": [[1.0], [1.0, 2.0, 3.0]]}, "lists of one length"),
