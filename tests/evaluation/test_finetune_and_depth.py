@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -70,6 +71,14 @@ def test_finetuning_learns_and_leaves_the_given_encoder_alone():
     assert right.mean() > 0.6
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert torch.equal(right, finetune(model, task, view=VIEW, protocol=mild))
+
+
+@pytest.mark.parametrize("flips", [True, False])
+def test_what_a_run_never_mirrored_is_not_mirrored_in_finetuning(flips):
+    subject, task = Subject("run", encoder(), VIEW, flips=flips), Task(digits(slice(0, 40)), digits(slice(300, 310)))
+    frozen, tuned, scratch = islice(finetune_scores(subject, task, Measuring(shows_progress=False)), 3)
+    assert [score.protocol["views"]["flip"] for score in (tuned, scratch)] == [0.5 if flips else 0.0] * 2
+    assert "views" not in frozen.protocol
 
 
 def test_frozen_finetuned_and_from_scratch_share_images_and_data():
