@@ -98,7 +98,7 @@ def _assembled(
 
     ``own``: an encoder of the user's, which the settings cannot name.
     """
-    named = begun.settings(config) if own is None else config.encoder.model_copy(update={"name": OWN})
+    named = config.encoder.built_as(begun.facts) if own is None else config.encoder.model_copy(update={"name": OWN})
     config = resolve(config, begun.recipe, processes.device, named)
     feed = Feed(config, images, begun.recipe, channels=begun.encoder.channels, group=processes.group)
     method = build_method(config, feed, begun.encoder, processes.group, tokenizer)
