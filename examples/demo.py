@@ -58,6 +58,7 @@ def main() -> None:
         "eigenview train photos/ --minutes 10 --out runs/photos",
         "eigenview report runs/photos",
         "eigenview neighbours runs/photos a-picture.jpg --source photos/",
+        "eigenview label photos/",
     ):
         console.print(f"  .venv/bin/{command}", highlight=False)
 

@@ -24,7 +24,7 @@ from tests.made_runs import MadeRuns
 torch.set_num_threads(1)
 
 LONGEST = 600  # seconds of a test that is not slow: it has hung
-FOLDERS = {"cli": "commands", "report": "browser"}  # their tests share a run or a browser
+FOLDERS = {"cli": "commands", "report": "browser", "app": "browser"}  # their tests share a run or a browser
 STARTERS = {"tests.processes", "tests.cli.commands"}  # and whoever imports subprocess
 
 

@@ -49,7 +49,7 @@ class Browser:
         self.driver: Any = webdriver.Chrome(options=options, service=Service(DRIVER, log_output=os.devnull))
         self.driver.set_script_timeout(30)
 
-    def open(self, page: Path, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
+    def open(self, page: Path | str, *, width: int = 1280, height: int = 900, dark: bool = False) -> None:
         """The page in a window of that size, with nothing remembered of the page before."""
         self.command(
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
@@ -59,7 +59,7 @@ class Browser:
         self.driver.get("about:blank")
         for kind in ("browser", "performance"):
             self.driver.get_log(kind)
-        self.driver.get(page.as_uri())
+        self.driver.get(page if isinstance(page, str) else page.as_uri())
         self.settle()
 
     def settle(self) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from eigenview.names import Table
 
 KEPT = "the scores that were printed are kept in RUN/evaluation"
+ANSWERED = "every answer is kept, and the same command goes on from there"
 GOES_ON = "what was done is kept, and the same command goes on from there"
 
 
@@ -45,6 +46,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
         "export": Verb("export", "the encoder as safetensors, ONNX, for torchvision or timm"),
     },
     "Label": {
+        "label": Verb("label", "a page in the browser: a few pictures by hand, the rest by what is alike", ANSWERED),
         "choose": Verb("choose", "which pictures to label: a few that stand for all", GOES_ON),
         "spread": Verb("spread", "the labels of all pictures from a few, with probabilities", GOES_ON),
         "predict": Verb("predict", "the labels of later pictures, by what spread kept", GOES_ON),

@@ -15,7 +15,6 @@ from torch import Tensor
 from eigenview.batches import evaluating
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
-from eigenview.files import to_json
 from eigenview.nn import Encoder
 from eigenview.runs.card import KEY, Card
 
@@ -52,7 +51,7 @@ def write_onnx(encoder: Encoder, card: Card, file: Path) -> None:
     assert program is not None
     model = program.model_proto
     entry = model.metadata_props.add()
-    entry.key, entry.value = KEY, to_json(card)
+    entry.key, entry.value = KEY, card.to_json()
     onnx.checker.check_model(model)
     file.write_bytes(model.SerializeToString())
 

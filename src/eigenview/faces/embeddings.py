@@ -14,6 +14,7 @@ from eigenview.diagnostics import Diagnosis, diagnose
 from eigenview.diagnostics.duplicates import COSINE
 from eigenview.evaluation import Measuring, open_labelled
 from eigenview.evaluation.tasks import TEST_SHARE
+from eigenview.extras import extra_module
 from eigenview.labels import (
     Audit,
     Chosen,
@@ -148,6 +149,36 @@ class Embeddings:
         return audit(
             self.stored, given, against=other, outliers=outliers, copies=copies, sources=(pictures, None), seed=seed
         )
+
+    def label(
+        self,
+        *,
+        labels: AnyLabels | None = None,
+        classes: Sequence[str] = (),
+        source: str | None = None,
+        session: str | Path | None = None,
+        out: str | Path | None = None,
+        port: int = 0,
+        browser: bool = True,
+        seed: int = 0,
+    ) -> None:
+        """A page to label the images on, until Ctrl-C; its address is printed. ``labels``: those that are there.
+
+        Answers are kept in ``session``, beside the embeddings unless given; exports go into new folders of ``out``.
+        """
+        extra_module("uvicorn", extra="app", purpose="the labelling page")
+        from eigenview.app.serving import opened_page, serve_page
+
+        with opened_page(
+            self.stored,
+            folder=None if session is None else Path(session),
+            out=None if out is None else Path(out).absolute(),
+            existing=None if labels is None else labels_from(labels, self.stored),
+            classes=classes,
+            seed=seed,
+            source=None if source is None else open_pictures(source),
+        ) as page:
+            serve_page(page, port=port, opens_browser=browser, told=print)
 
     def evaluate(
         self,

@@ -95,7 +95,7 @@ def confusion_data(confusion: Confusion | None) -> JSON:
 def map_data(sample: Sample, structure: Structure) -> dict[str, JSON]:
     """Places as 16-bit numbers, one plane after another; what a point is coloured by; each point's neighbours."""
     maps: list[JSON] = [
-        {"name": projection.name, "note": projection.note, "places": _packed(_on_grid(projection.places), np.uint16)}
+        {"name": projection.name, "note": projection.note, "places": _packed(on_grid(projection.places), np.uint16)}
         for projection in structure.projections
     ]
     sheets = sample.thumbnails
@@ -134,7 +134,7 @@ def _colouring(name: str, values: NDArray[np.int64], names: Mapping[int, str]) -
     return {"name": name, "groups": [names[key] for key in keys], "counts": counts, "of": _packed(of, np.uint16)}
 
 
-def _on_grid(places: NDArray[np.float64]) -> NDArray[np.float64]:
+def on_grid(places: NDArray[np.float64]) -> NDArray[np.float64]:
     """Both axes scaled alike into 0 … 65535, centred: shapes keep their proportions."""
     low, high = places.min(axis=0), places.max(axis=0)
     size = max(float((high - low).max()), 1e-12)

@@ -86,11 +86,8 @@ def blocks(run: RunFiles) -> Html:
     return join(*shown)
 
 
-def differing(every: Sequence[RunFiles]) -> Html:
-    """A table of the settings in which runs that were trained here differ, their folders aside."""
-    runs = [run for run in every if run.is_trained]
-    if len(runs) < 2:
-        return element("p.quiet", "Fewer than two of these were trained here: there are no settings to compare.")
+def differing(runs: Sequence[RunFiles]) -> Html | None:
+    """A table of the settings in which runs differ, their folders aside."""
     listed = [dict(flat(run.config)) for run in runs]
     names = list(dict.fromkeys(name for settings in listed for name in settings if name != "out"))
     rows = []
@@ -98,6 +95,4 @@ def differing(every: Sequence[RunFiles]) -> Html:
         values = [settings.get(name, "\N{EN DASH}") for settings in listed]
         if len(set(values)) > 1:
             rows.append(table_row(name, *(element("td", value) for value in values)))
-    if not rows:
-        return element("p.quiet", "All settings are the same.")
-    return table(("setting", *(run.name for run in runs)), rows, label="settings that differ")
+    return table(("setting", *(run.name for run in runs)), rows, label="settings that differ") if rows else None

@@ -15,7 +15,8 @@ from eigenview.report.html import Html, asset, element, script_json
 from eigenview.report.run_files import RunFiles
 from eigenview.report.structure import Structure
 
-SCRIPTS = ("theme.js", "charts.js", "map.js")
+SCRIPTS = ("theme.js", "marks.js", "charts.js", "map.js")
+STYLES = ("theme.css", "report.css")
 
 
 def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) -> str:
@@ -27,7 +28,7 @@ def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
     alone = runs[0] if len(runs) == 1 else None
     structure = structures.get(0) if alone is not None else None
     data: dict[str, JSON] = chart_data(runs, structures)
-    styles: str = asset("report.css")
+    styles = "\n".join(asset(name) for name in STYLES)
     if alone is not None and alone.sample is not None and structure is not None:
         data |= {"map": map_data(alone.sample, structure), "confusion": confusion_data(structure.confusion)}
         styles += sheet_styles(alone.sample)

@@ -100,14 +100,18 @@ def projections(features: Tensor, neighbours: Ints, *, seed: int) -> tuple[Proje
     return tuple(maps)
 
 
-def first_projection(features: Tensor, *, seed: int = 0) -> Projection:
-    """The map that is best for looking at; of more rows than t-SNE takes in seconds, the spectral one."""
+def first_projection(features: Tensor, *, seed: int = 0, neighbours: Ints | None = None) -> Projection:
+    """The map that is best for looking at; of more rows than t-SNE takes in seconds, the spectral one.
+
+    ``neighbours`` (n, k) of each row, where they are known already.
+    """
     unit = normalize(features.double(), dim=1)
     principal = _principal(unit, min(KEPT_DIRECTIONS, *unit.shape))
     for projection in _neighbourhood_map(unit, principal, seed):
         return projection
-    near = nearest(features, features, k=min(NEIGHBOURS, len(features) - 1), excludes_self=True)
-    return _spectral_map(near.index.numpy())
+    if neighbours is None:
+        neighbours = nearest(features, features, k=min(NEIGHBOURS, len(features) - 1), excludes_self=True).index.numpy()
+    return _spectral_map(neighbours[:, :NEIGHBOURS])
 
 
 def _neighbourhood_map(unit: Tensor, principal: Floats, seed: int) -> list[Projection]:

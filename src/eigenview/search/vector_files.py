@@ -96,8 +96,7 @@ def vectors_subject(
         kept.append(source if len(items) == len(source) else subset(source, items))
     view = CentreView(1, 1)
     encoder = NoEncoder(stored.place, stored.width)
-    digest = file_digest(stored.place)
-    return VectorSubject(name, encoder, view, vectors=stored.vectors, rows=rows, digest=digest), kept
+    return VectorSubject(name, encoder, view, None, stored.vectors, rows, file_digest(stored.place)), kept
 
 
 def evaluate_vectors(

@@ -1,12 +1,9 @@
 "use strict";
 // The map: thousands of dots on a plain canvas, so that it needs no graphics card and follows the theme.
 if (eigenview.data.map) {
-  const { data: { map }, colour, isDark } = eigenview;
+  const { data: { map }, colour, isDark, groupColour, shapePath } = eigenview;
   const find = (id) => document.getElementById(id);
   const canvas = find("map-canvas"), pen = canvas.getContext("2d"), tip = find("map-tip"), selectedBox = find("map-selected");
-  // Petroff's ten colours, chosen for the colour-blind; after ten groups the shape changes too.
-  const palette = ["#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd"];
-  const onDark = { 2: "#ff6a52", 4: "#bf83ea", 8: "#a3a9b8" };
   const unpack = (text, Kind) => { const raw = atob(text); return new Kind(Uint8Array.from(raw, (one) => one.charCodeAt(0)).buffer); };
   const places = map.maps.map((one) => unpack(one.places, Uint16Array));
   const groups = map.colourings.map((one) => unpack(one.of, Uint16Array));
@@ -23,15 +20,6 @@ if (eigenview.data.map) {
   });
   const radius = map.count > 8000 ? 2 : map.count > 2500 ? 2.6 : 3.4;
 
-  const groupColour = (number) => (isDark() && onDark[number % 10]) || palette[number % 10];
-  const shapePath = (ctx, number, x, y, r) => {
-    ctx.beginPath();
-    const kind = Math.floor(number / 10) % 4;
-    if (kind === 0) ctx.arc(x, y, r, 0, 2 * Math.PI);
-    else if (kind === 1) ctx.rect(x - r * .9, y - r * .9, r * 1.8, r * 1.8);
-    else if (kind === 2) { ctx.moveTo(x, y - r * 1.2); ctx.lineTo(x + r * 1.15, y + r * .9); ctx.lineTo(x - r * 1.15, y + r * .9); ctx.closePath(); }
-    else { ctx.moveTo(x, y - r * 1.3); ctx.lineTo(x + r * 1.3, y); ctx.lineTo(x, y + r * 1.3); ctx.lineTo(x - r * 1.3, y); ctx.closePath(); }
-  };
   const stamps = new Map();  // a drawn dot for each colour and shape: copying one is far quicker than drawing one
   const stamp = (number, ratio) => {
     const key = `${number % 40} ${isDark()} ${ratio}`;

@@ -1,0 +1,136 @@
+"""Who may come in: this machine's own browser, with the token, from the page itself.
+
+Every request needs a Host that is this machine's (a foreign name that was made to point here is refused), no Origin but
+the page's own, and the cookie, which the token in the address is exchanged for once. What changes something is a POST
+of JSON from the page. Every answer says what the page may load (itself alone), and that no address is passed on.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from http.cookies import CookieError, SimpleCookie
+
+from starlette.datastructures import Headers, MutableHeaders, QueryParams
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+HOSTS = ("127.0.0.1", "localhost", "[::1]")  # with any port: the far end of a tunnel may have another
+LARGEST = 4 << 20  # bytes of a request: a label for a million pictures at once
+HEADERS = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+}
+
+
+class Tokens:
+    """The secret in the address, and the other that the cookie holds."""
+
+    def __init__(self) -> None:
+        self.token, self.cookie = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        self._once: set[str] = set()
+
+    def once(self) -> str:
+        """A token for one use: a browser's command line can be read by others on the machine."""
+        token = secrets.token_urlsafe(24)
+        self._once.add(token)
+        return token
+
+    def takes(self, given: str) -> bool:
+        if given in self._once:
+            self._once.discard(given)
+            return True
+        return secrets.compare_digest(given.encode(), self.token.encode())
+
+
+class Gate:
+    """The application behind its checks; ``name`` is the cookie's."""
+
+    def __init__(self, inner: ASGIApp, tokens: Tokens, name: str = "eigenview") -> None:
+        self.inner, self.tokens, self.name = inner, tokens, name
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return  # no sockets, and nothing to start
+        headers = Headers(scope=scope)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answer = MutableHeaders(scope=message)
+                for key, value in HEADERS.items():
+                    answer[key] = value
+                if "cache-control" not in answer:
+                    answer["Cache-Control"] = "no-store"
+            await send(message)
+
+        response = self.refusal(scope, headers) or self.entry(scope)
+        if response is None and not self.is_known(headers):
+            response = _refused(403, "Open the address that eigenview label printed: it holds the key to this page.")
+        await (response or self.inner)(scope, receive, guarded)
+
+    def refusal(self, scope: Scope, headers: Headers) -> Response | None:
+        """What no token makes good."""
+        hosts = headers.getlist("host")
+        if len(hosts) != 1 or _without_port(hosts[0]) not in HOSTS:
+            return _refused(421, "This page is for this machine alone.")
+        origin = headers.get("origin")
+        if origin is not None and origin != f"http://{hosts[0]}":
+            return _refused(403, "Another page may not ask here.")
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _is_visit(scope, headers):
+            return _refused(403, "Another page may not ask here.")
+        if scope["method"] in ("GET", "HEAD"):
+            return None
+        if scope["method"] != "POST":
+            return _refused(405, "GET and POST are understood.")
+        if origin is None:
+            return _refused(403, "What changes something is asked for by the page itself.")
+        if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            return _refused(415, "JSON is understood.")
+        length = headers.get("content-length", "")
+        if not length.isdecimal() or int(length) > LARGEST:
+            return _refused(413, f"At most {LARGEST} bytes, and how many must be said.")
+        return None
+
+    def entry(self, scope: Scope) -> Response | None:
+        """The token in the address becomes a cookie, and the address is left behind."""
+        if scope["method"] != "GET" or scope["path"] != "/":
+            return None
+        given = QueryParams(scope["query_string"]).get("token")
+        if given is None:
+            return None
+        if not self.tokens.takes(given):
+            return _refused(
+                403, "This key is not, or no longer, the right one: open the address that was printed last."
+            )
+        response = RedirectResponse("/", status_code=303)
+        response.set_cookie(self.name, self.tokens.cookie, httponly=True, samesite="strict", path="/")
+        return response
+
+    def is_known(self, headers: Mapping[str, str]) -> bool:
+        try:
+            held = SimpleCookie(headers.get("cookie", "")).get(self.name)
+        except CookieError:
+            return False
+        return held is not None and secrets.compare_digest(held.value.encode(), self.tokens.cookie.encode())
+
+
+def _without_port(host: str) -> str:
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
+
+
+def _is_visit(scope: Scope, headers: Headers) -> bool:
+    """Whether a person follows a link to the page from elsewhere, which shows it but tells the other page nothing."""
+    return scope["path"] == "/" and scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
+
+
+def _refused(status: int, text: str) -> Response:
+    return PlainTextResponse(text, status_code=status)

@@ -1,0 +1,276 @@
+"""The application: the page, its state, its pictures by number, and the few things that it may ask to be done.
+
+A function of a session and its pictures; it starts nothing and listens nowhere.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib.resources import files
+from pathlib import Path
+from typing import Literal, TypeVar
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from eigenview.app.exporting import Form, export_labels
+from eigenview.app.gate import Gate, Tokens
+from eigenview.app.lists import Lists, Words
+from eigenview.app.session import NONE, Conflict, Session
+from eigenview.app.thinking import Spread, Thinking
+from eigenview.app.thumbnails import Thumbnails
+from eigenview.data import Source
+from eigenview.errors import EigenviewError
+from eigenview.files import JSON, first_mistake
+from eigenview.report.html import asset
+
+QUEUE = 40  # rows that the page is told of in advance
+PATIENCE = 20.0  # seconds that a page waits for labels to be spread before it asks again
+NO_CLASS = 65535
+GIVEN, BEFORE, STRUCK, SKIPPED = 1, 2, 4, 8  # of a picture
+KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+OWN = ("label.css", "label.js", "tiles.js", "ask.js", "map.js", "review.js", "start.js")
+SHARED = ("theme.css", "theme.js", "marks.js")  # with the report
+
+
+class Ask(BaseModel):
+    """What the page may send: these fields, of these kinds, and no others."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class AnswerAsk(Ask):
+    rows: list[int] = Field(min_length=1, max_length=1_000_000)
+    label: str = Field(max_length=400)
+    mode: Literal["ask", "map", "review"]
+    had: list[str] | None = None
+
+
+class SkipAsk(Ask):
+    rows: list[int] = Field(min_length=1, max_length=1_000_000)
+
+
+class StrikeAsk(SkipAsk):
+    label: str = Field(max_length=400)
+
+
+class UndoAsk(Ask):
+    last: int
+
+
+class ExportAsk(Ask):
+    form: Form
+    certain: float = Field(ge=0, le=1)
+
+
+Kind = TypeVar("Kind", bound=Ask)
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True)
+class Page:
+    """All that the page is about. ``source``: the pictures, where they are not found by their names."""
+
+    session: Session
+    thinking: Thinking
+    thumbnails: Thumbnails
+    title: str
+    out: Path  # where exports go
+    source: Source | None = None
+    words: Words | None = None
+
+    @cached_property
+    def lists(self) -> Lists:
+        return Lists(self.session, self.thinking, self.words)
+
+    def state(self) -> dict[str, JSON]:
+        """What is settled, and what to ask next."""
+        session, thinking = self.session, self.thinking
+        with session.changed:
+            standing, sizes = session.standing, session.sizes()
+            figures = session.figures()
+        classes: list[JSON] = [{"name": name, "known": sizes[name]} for name in standing.classes]
+        figures_json: dict[str, JSON] = dict(figures)
+        return {
+            "turn": standing.turn,
+            "last": standing.last,
+            "images": len(session.stored),
+            "classes": classes,
+            "queue": list(standing.queue[:QUEUE]),
+            "waiting": len(standing.queue),
+            "skipped": len(standing.skipped),
+            "figures": figures_json,
+            "doing": "" if thinking.is_settled else thinking.doing,
+            "problem": thinking.problem,
+            "has_map": thinking.places is not None,
+            "has_words": self.words is not None,
+            "lost": session.lost,
+            "title": self.title,
+            "pictures": self.thumbnails.stamp,
+            "none": NONE,
+        }
+
+    def spread_bytes(self, spread: Spread) -> bytes:
+        """A length, JSON of that many bytes, then for each picture its class, its probability, and what is known."""
+        session, count = self.session, len(self.session.stored)
+        best, probability = spread.best()
+        flags = np.zeros(count, dtype=np.uint8)
+        with session.changed:
+            standing, known = session.standing, session.known()
+        for rows, flag in ((session.existing, BEFORE), (standing.struck, STRUCK), (standing.skipped, SKIPPED)):
+            flags[list(rows)] |= flag
+        flags[list(standing.said)] |= GIVEN
+        classes = list(spread.classes) if len(spread.classes) else list(standing.classes)
+        classes += [name for name in standing.classes if name not in classes]
+        numbers = {name: number for number, name in enumerate(classes)}
+        best = np.where(best < 0, NO_CLASS, best).astype("<u2")
+        if known:  # what was said since then counts at once
+            rows_known = list(known)
+            best[rows_known] = [numbers[name] for name in known.values()]
+        shares = np.rint(probability * 255).astype(np.uint8)
+        if known:
+            shares[rows_known] = 255
+        head = json.dumps({"turn": spread.turn, "classes": classes}).encode()
+        head += b" " * (-len(head) % 4)
+        return struct.pack("<I", len(head)) + head + best.tobytes() + shares.tobytes() + flags.tobytes()
+
+    def answer(self, ask: AnswerAsk) -> dict[str, JSON]:
+        predicted, probability = "", 0.0
+        row = ask.rows[0]
+        is_question = ask.mode == "ask" and len(ask.rows) == 1 and 0 <= row < len(self.session.stored)
+        if is_question and not self.session.label(row):
+            predicted, probability = self.thinking.spread.says(row)
+        self.session.answer(
+            ask.rows, ask.label, mode=ask.mode, had=ask.had, predicted=predicted, probability=probability
+        )
+        return self.state()
+
+    def skip(self, ask: SkipAsk) -> dict[str, JSON]:
+        self.session.skip(ask.rows)
+        return self.state()
+
+    def strike(self, ask: StrikeAsk) -> dict[str, JSON]:
+        self.session.strike(ask.rows, ask.label)
+        return self.state()
+
+    def undo(self, ask: UndoAsk) -> dict[str, JSON]:
+        self.session.undo(ask.last)
+        return self.state()
+
+    def export(self, ask: ExportAsk) -> dict[str, JSON]:
+        exported = export_labels(self.session, self.out, ask.form, certain=ask.certain, source=self.source)
+        return {**asdict(exported), "folder": str(exported.folder)}
+
+    def names(self) -> list[JSON]:
+        """What pictures are called, without what all begin with."""
+        paths = self.session.stored.paths
+        first, last = min(paths), max(paths)
+        same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+        shared = first[:same].rpartition("/")
+        return [path[len(shared[0]) + len(shared[1]) :] for path in paths]
+
+
+def build_app(page: Page, tokens: Tokens, *, cookie: str = "eigenview") -> Gate:
+    """The application behind its gate."""
+    routes = [
+        Route("/", _home),
+        Route("/static/{name}", _static),
+        Route("/api/state", _asked(lambda request: JSONResponse(page.state()))),
+        Route("/api/questions", _asked(lambda request: _questions(page))),
+        Route("/api/spread", _asked(lambda request: _spread(page, request))),
+        Route("/api/map", _asked(lambda request: _map(page))),
+        Route("/api/names", _asked(lambda request: JSONResponse(page.names()))),
+        Route("/api/list/{kind}", _asked(lambda request: _list(page, request))),
+        Route("/small/{row:int}", _asked(lambda request: _picture(page.thumbnails.small, page, request))),
+        Route("/large/{row:int}", _asked(lambda request: _picture(page.thumbnails.large, page, request))),
+        Route("/api/answer", _done(AnswerAsk, page.answer), methods=["POST"]),
+        Route("/api/skip", _done(SkipAsk, page.skip), methods=["POST"]),
+        Route("/api/strike", _done(StrikeAsk, page.strike), methods=["POST"]),
+        Route("/api/undo", _done(UndoAsk, page.undo), methods=["POST"]),
+        Route("/api/export", _done(ExportAsk, page.export), methods=["POST"]),
+    ]
+    return Gate(Starlette(routes=routes), tokens, cookie)
+
+
+def _asked(read: Callable[[Request], Response]) -> Endpoint:
+    """An answer to a GET, in a thread; a mistake is JSON."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            return await run_in_threadpool(read, request)
+        except EigenviewError as error:
+            return JSONResponse({"error": str(error)}, status_code=400)
+
+    return endpoint
+
+
+def _done(kind: type[Kind], act: Callable[[Kind], dict[str, JSON]]) -> Endpoint:
+    """A deed asked for by POST: checked, done in a thread, answered with how things stand then."""
+
+    async def endpoint(request: Request) -> Response:
+        try:
+            ask = kind.model_validate_json(await request.body())
+            return JSONResponse(await run_in_threadpool(act, ask))
+        except ValidationError as error:
+            return JSONResponse({"error": first_mistake(error)}, status_code=400)
+        except Conflict as error:
+            return JSONResponse({"error": str(error)}, status_code=409)
+        except EigenviewError as error:
+            return JSONResponse({"error": str(error)}, status_code=400)
+
+    return endpoint
+
+
+async def _home(request: Request) -> Response:
+    return Response(_own("label.html"), media_type="text/html")
+
+
+async def _static(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in (*OWN, *SHARED):
+        return Response(status_code=404)
+    text = str(asset(name)) if name in SHARED else _own(name)
+    return Response(text, media_type=KINDS[Path(name).suffix])
+
+
+def _own(name: str) -> str:
+    return (files("eigenview.app") / "static" / name).read_text(encoding="utf-8")
+
+
+def _questions(page: Page) -> Response:
+    page.thinking.wait_for_questions(PATIENCE)
+    return JSONResponse(page.state())
+
+
+def _spread(page: Page, request: Request) -> Response:
+    wanted = request.query_params.get("turn", "0")
+    spread = page.thinking.wait_for(int(wanted) if wanted.isdecimal() else 0, PATIENCE)
+    return Response(page.spread_bytes(spread), media_type="application/octet-stream")
+
+
+def _map(page: Page) -> Response:
+    if page.thinking.places is None:
+        return JSONResponse({"error": "the map is being made; a moment"}, status_code=400)
+    return Response(page.thinking.places.astype("<u2").tobytes(), media_type="application/octet-stream")
+
+
+def _list(page: Page, request: Request) -> Response:
+    listed = page.lists.find(request.path_params["kind"], request.query_params.get("about", ""))
+    return JSONResponse({"rows": listed.rows, "notes": listed.notes, "title": listed.title})
+
+
+def _picture(made: Callable[[int], bytes | None], page: Page, request: Request) -> Response:
+    row = request.path_params["row"]
+    data = made(row) if row < len(page.session.stored) else None
+    if data is None:
+        return Response(status_code=404)
+    return Response(data, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})

@@ -1,0 +1,88 @@
+"use strict";
+// Ask: one picture, or nine; each stays in its place until all that are shown are settled.
+{
+  const { find } = app, box = find("asked"), nine = find("ask-nine");
+  let batch = [], settled = new Map(), here = 0, isNine = false, asking = false;
+
+  app.forget = () => { batch = []; };  // after an undo: what was taken back is asked again, first
+  const current = () => (app.mode === "ask" ? batch[here] : undefined);
+  const draw = () => {
+    box.classList.toggle("nine", isNine);
+    const { state } = app;
+    find("ask-note").textContent = batch.length ? `${state.waiting.toLocaleString("en")} chosen to be asked${state.skipped ? `, ${state.skipped} skipped` : ""}` : "";
+    if (!batch.length) {
+      const text = document.createElement("p");
+      text.className = "empty";
+      text.textContent = state.problem ? `It cannot go on: ${state.problem}` : state.doing ? `${state.doing[0].toUpperCase()}${state.doing.slice(1)} …` : "Nothing is left to ask. Review shows what is least sure; Export writes the labels.";
+      box.replaceChildren(text);
+      box.dataset.row = "";
+      return;
+    }
+    const before = new Map([...box.children].map((child) => [child.dataset.row, child]));
+    box.replaceChildren(...batch.map((row, place) => {
+      let figure = before.get(String(row));
+      if (!figure || figure.dataset.kind !== String(isNine)) {
+        figure = document.createElement("figure");
+        figure.dataset.row = row;
+        figure.dataset.kind = isNine;
+        figure.setAttribute("role", "listitem");
+        figure.append(app.picture(app.large(row), row), document.createElement("figcaption"));
+        figure.addEventListener("click", () => { here = batch.indexOf(row); draw(); });
+      }
+      figure.classList.toggle("here", place === here);
+      figure.classList.toggle("settled", settled.has(row));
+      if (place === here) figure.setAttribute("aria-current", "true"); else figure.removeAttribute("aria-current");
+      figure.lastChild.textContent = settled.has(row) ? `✓ ${settled.get(row)}` : app.nameOf(row);
+      return figure;
+    }));
+    box.dataset.row = batch[here];
+  };
+  const refill = () => {
+    const waiting = new Set(app.state.queue);
+    for (const row of [...settled.keys()]) if (waiting.has(row)) settled.delete(row);  // it was undone
+    const stays = isNine && batch.some((row) => waiting.has(row));
+    if (!stays) { batch = app.state.queue.slice(0, isNine ? 9 : 1); settled = new Map(); here = 0; }
+    for (const row of batch) if (!waiting.has(row) && !settled.has(row)) settled.set(row, "settled");
+    if (settled.has(batch[here])) here = Math.max(0, batch.findIndex((row) => !settled.has(row)));
+    if (app.state.queue.length > 1) new Image().src = app.large(app.state.queue.find((row) => !batch.includes(row)) ?? app.state.queue[1]);
+    draw();
+    if (!batch.length && !asking && app.state.doing) wait();
+  };
+  const wait = async () => {  // until there is something to ask
+    asking = true;
+    try { app.stand(await (await app.get("/api/questions")).json()); } catch { /* told already */ }
+    asking = false;
+    if (!app.state.queue.length && app.state.doing) setTimeout(() => { if (!asking) wait(); }, 500);
+  };
+
+  app.modes.ask = {
+    enter: () => refill(),
+    targets: () => (current() === undefined ? [] : [current()]),
+    give: async (label) => {
+      const row = current();
+      if (row === undefined || settled.has(row)) return;
+      settled.set(row, label);
+      if (!await app.answer([row], label, "ask", [""])) { settled.delete(row); draw(); }
+    },
+    skip: async () => {
+      const row = current();
+      if (row === undefined || settled.has(row)) return;
+      settled.set(row, "skipped");
+      if (!await app.act("skip", { rows: [row] }, `Skipped: ${app.nameOf(row)}`)) { settled.delete(row); draw(); }
+    },
+    key: (event) => {
+      const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -3, ArrowDown: 3 };
+      if (event.key in steps && isNine && batch.length) { here = Math.max(0, Math.min(batch.length - 1, here + steps[event.key])); draw(); return true; }
+      if (event.key === "g") { nine.click(); return true; }
+      return false;
+    },
+  };
+  nine.addEventListener("click", () => {
+    isNine = !isNine;
+    nine.setAttribute("aria-pressed", String(isNine));
+    batch = [];
+    refill();
+    nine.blur();
+  });
+  app.listeners.push((what) => { if (what === "state") refill(); if (what === "names") draw(); });
+}

@@ -1,0 +1,122 @@
+"use strict";
+// Classes and their keys, figures, the other deeds; then the page begins.
+{
+  const { find } = app, RESERVED = "usngxm";
+  let keys = new Map();
+
+  const assign = (classes) => {
+    const taken = new Set(RESERVED), given = new Map();
+    classes.forEach((name, number) => {
+      if (number < 9) given.set(String(number + 1), name);
+      const letter = [...name.toLowerCase()].find((one) => /[a-z]/.test(one) && !taken.has(one));
+      if (letter) { taken.add(letter); given.set(letter, name); }
+    });
+    return given;
+  };
+  const offered = () => app.state.classes.map(({ name }) => name).filter((name) => name !== app.state.none);
+  const drawClasses = () => {
+    const names = offered(), sizes = new Map(app.state.classes.map(({ name, known }) => [name, known]));
+    keys = assign(names);
+    const letters = new Map();
+    for (const [key, name] of keys) letters.set(name, [...(letters.get(name) || []), key]);
+    find("class-row").replaceChildren(...names.map((name) => {
+      const button = document.createElement("button"), text = document.createElement("span"), count = document.createElement("span");
+      button.type = "button";
+      button.dataset.label = name;
+      text.textContent = name;
+      count.className = "count";
+      count.textContent = sizes.get(name).toLocaleString("en");
+      button.append(...(letters.get(name) || []).map((key) => { const cap = document.createElement("kbd"); cap.textContent = key; return cap; }), app.mark(name), text, count);
+      button.addEventListener("click", () => { give(name); button.blur(); });
+      return button;
+    }));
+  };
+  const give = (label) => app.modes[app.mode].give(label);
+  const undo = async () => {
+    if (app.state.last === null) return;
+    app.forget();
+    await app.act("undo", { last: app.state.last }, "Taken back.");
+  };
+  const percent = (share) => `${Math.round(100 * share)}`;
+  const clock = (seconds) => { const whole = Math.round(seconds), minutes = Math.floor(whole / 60); return minutes >= 60 ? `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")} h` : `${minutes}:${String(whole % 60).padStart(2, "0")}`; };
+  const drawFigures = () => {
+    const { figures } = app.state;
+    find("by-hand").textContent = figures.by_hand.toLocaleString("en") + (figures.before ? ` (+ ${figures.before.toLocaleString("en")} before)` : "");
+    find("accuracy").textContent = figures.accuracy === null ? "–" : `${percent(figures.accuracy)} % (${percent(figures.low)}–${percent(figures.high)}) of ${figures.tried}`;
+    find("time").textContent = clock(figures.seconds);
+    find("undo").disabled = app.state.last === null;
+    find("title").textContent = `${app.state.title}, ${app.state.images.toLocaleString("en")} pictures`;
+    document.title = `${figures.by_hand} · ${app.state.title} · Eigenview`;
+  };
+  const drawSpread = () => {
+    if (!app.spread) return;
+    const least = Math.max(0, Math.min(100, Number(find("certain").value) || 0)) / 100 * 255;
+    let sure = 0, open = 0;
+    for (let row = 0; row < app.state.images; row += 1) {
+      if (app.spread.best[row] === 65535 || app.isKnown(row)) continue;
+      open += 1;
+      if (app.spread.shares[row] >= least) sure += 1;
+    }
+    find("spread-count").textContent = open ? `${sure.toLocaleString("en")} of ${open.toLocaleString("en")}` : "–";
+  };
+  app.enter = (mode) => {
+    app.mode = mode;
+    document.querySelectorAll("main > section").forEach((section) => { section.hidden = section.id !== mode; });
+    document.querySelectorAll("input[name=mode]").forEach((radio) => { radio.checked = radio.value === mode; });
+    find("skip").hidden = mode !== "ask";
+    app.modes[mode].enter();
+  };
+  document.querySelectorAll("input[name=mode]").forEach((radio) => radio.addEventListener("change", () => { app.enter(radio.value); if (app.mode === "ask") radio.blur(); }));
+  find("certain").addEventListener("input", drawSpread);
+  find("none").addEventListener("click", () => { give(app.state.none); find("none").blur(); });
+  find("skip").addEventListener("click", () => { app.modes[app.mode].skip(); find("skip").blur(); });
+  find("undo").addEventListener("click", () => { undo(); find("undo").blur(); });
+  find("new-form").addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const name = find("new-class").value.trim();
+    if (!name) { find("new-class").blur(); return; }
+    await give(name);
+    find("new-class").value = "";
+    find("new-class").blur();
+    if (app.mode === "review") find("review-tiles").focus();
+  });
+  find("export-open").addEventListener("click", () => { find("export-said").textContent = ""; find("export").showModal(); });
+  find("help-open").addEventListener("click", () => find("help").showModal());
+  find("export-go").addEventListener("click", async () => {
+    const form = document.querySelector("input[name=form]:checked").value, certain = Math.max(0, Math.min(100, Number(find("export-certain").value) || 0)) / 100;
+    find("export-said").textContent = "Writing …";
+    const done = await app.act("export", { form, certain }, "");
+    find("export-said").textContent = done ? `${done.folder}: ${done.labels.toLocaleString("en")} labels${done.empty ? `, ${done.empty.toLocaleString("en")} left empty` : ""}, ${done.answers.toLocaleString("en")} of them your own${done.pictures ? `; ${done.pictures.toLocaleString("en")} pictures in folders by class` : ""}${done.missing ? `; ${done.missing} pictures were not found` : ""}` : find("said").textContent;
+  });
+  document.addEventListener("keydown", (event) => {
+    const typing = event.target.matches("input[type=text], input[type=search], input[type=number], select") || document.querySelector("dialog[open]");
+    if (typing && event.key === "Escape" && event.target.matches("input")) event.target.blur();
+    if (typing || event.ctrlKey || event.metaKey || event.altKey || !app.state) return;
+    const order = ["ask", "map", "review"], at = order.indexOf(app.mode);
+    const onButton = event.target.matches("button, a, input[type=radio]");
+    if (event.key === "u" || event.key === "Backspace") undo();
+    else if (event.key === "s" || (event.key === " " && app.mode === "ask" && !onButton)) app.modes[app.mode].skip();
+    else if (event.key === "0") give(app.state.none);
+    else if (event.key === "n" || (event.key === "Enter" && app.mode === "ask" && !onButton)) find("new-class").focus();
+    else if (event.key === ">") app.enter(order[(at + 1) % 3]);
+    else if (event.key === "<") app.enter(order[(at + 2) % 3]);
+    else if (event.key === "/") { app.enter("review"); find("find-text").focus(); }
+    else if (event.key === "?") find("help").showModal();
+    else if (app.modes[app.mode].key(event)) { /* the mode's own */ }
+    else if (keys.has(event.key.toLowerCase())) give(keys.get(event.key.toLowerCase()));
+    else return;
+    event.preventDefault();
+  });
+  eigenview.redraws.push(() => { if (app.state) drawClasses(); });
+  app.listeners.unshift((what) => { if (what === "state") { drawClasses(); drawFigures(); } drawSpread(); });
+  const begin = async () => {
+    try {
+      app.stand(await (await app.get("/api/state")).json());
+      app.enter("ask");
+      app.names = await (await app.get("/api/names")).json();
+      app.tell("names");
+      document.body.dataset.ready = "yes";
+    } catch { app.watch(); }
+  };
+  begin();
+}

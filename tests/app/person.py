@@ -1,0 +1,79 @@
+"""A person at the page: sees what it shows, presses keys, waits for what it says."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.report.browser import Browser
+
+PATIENCE = 60.0  # seconds: a busy machine is slow
+
+
+class Person:
+    """In front of one page."""
+
+    def __init__(self, browser: Browser, address: str, *, width: int = 1280, height: int = 860, dark: bool = False):
+        self.browser = browser
+        browser.open(address, width=width, height=height, dark=dark)
+        self.until(lambda: browser.run("return document.body.dataset.ready") == "yes")
+
+    def until(self, is_so: Callable[[], object]) -> None:
+        end = time.monotonic() + PATIENCE
+        while not is_so():
+            assert time.monotonic() < end, self.browser.run("return document.body.innerText")[:2000]
+            time.sleep(0.05)
+
+    def text(self, element: str) -> str:
+        return str(self.browser.run("return document.getElementById(arguments[0]).innerText", element))
+
+    @property
+    def turn(self) -> int:
+        return int(self.browser.run("return document.body.dataset.turn"))
+
+    def asked(self) -> int:
+        """The picture that is asked now, once there is one."""
+        said = "return document.getElementById('asked').dataset.row || ''"
+        self.until(lambda: self.browser.run(said))
+        return int(self.browser.run(said))
+
+    def keys(self) -> dict[str, str]:
+        """Class → its first key, as the buttons show them."""
+        shown = (
+            "return Object.fromEntries([...document.querySelectorAll('#class-row button')]"
+            ".map((one) => [one.dataset.label, one.querySelector('kbd')?.innerText]))"
+        )
+        return dict(self.browser.run(shown))
+
+    def press(self, *keys: str) -> None:
+        """Keys, and what they did is told before the next."""
+        before = self.turn
+        self.browser.press(*keys)
+        self.until(lambda: self.turn > before)
+        self.browser.settle()
+
+    def answer(self, label: str) -> int:
+        """By its key, or by typing where the class is new."""
+        row = self.asked()
+        key = self.keys().get(label)
+        if key:
+            self.press(key)
+        else:
+            self.press("n", *label, "\ue007")
+        return row
+
+    def spread(self) -> None:
+        """Wait until the labels on the page follow from all answers."""
+        self.until(lambda: int(self.browser.run("return document.body.dataset.spread || -1")) >= self.turn)
+        self.browser.settle()
+
+    def go(self, mode: str) -> None:
+        self.browser.run("document.querySelector(`input[value=${arguments[0]}]`).click()", mode)
+        self.browser.settle()
+
+    def picture(self, place: Path) -> None:
+        """A screenshot."""
+        place.parent.mkdir(parents=True, exist_ok=True)
+        time.sleep(0.3)
+        self.browser.driver.save_screenshot(str(place))

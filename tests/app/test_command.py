@@ -1,0 +1,101 @@
+"""The command from a folder of pictures to labels, with the browser and the server killed in the middle."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from eigenview.labels import spread_labels
+from eigenview.labels.label_files import read_labels
+from eigenview.search import open_embeddings
+from tests.app.command import labelling
+from tests.app.person import Person
+from tests.cli.commands import eigenview, succeeded, write_photos
+from tests.labels.vectors import read_rows
+from tests.report.browser import Browser, missing
+
+OPTIONS = ("photos", "--encoder", "small", "--size", "16", "--classes", "gulls", "ïles")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    write_photos(tmp_path / "photos", each=16)
+    return tmp_path
+
+
+def place_of(shop: Path) -> Path:
+    (place,) = (shop / "runs").glob("*/embeddings.parquet")
+    return place
+
+
+def test_a_folder_is_labelled_through_kills_of_browser_and_server(shop: Path, tmp_path_factory: pytest.TempPathFactory):
+    if missing() is not None:
+        pytest.skip(str(missing()))
+    said: dict[int, str] = {}
+    with labelling(*OPTIONS, folder=shop) as server:
+        assert "embedding" in server.said or "kept in" in server.said
+        stored = open_embeddings(place_of(shop))
+
+        def answer(person: Person, count: int) -> None:
+            for _ in range(count):
+                row = person.asked()
+                name = Path(stored.paths[row]).parent.name
+                said[person.answer(name)] = name
+
+        browser = Browser(tmp_path_factory.mktemp("first"))
+        answer(Person(browser, server.address), 4)
+        os.kill(browser.driver.service.process.pid, signal.SIGKILL)  # its driver, and with it the window
+        browser.close()
+        browser = Browser(tmp_path_factory.mktemp("second"))
+        try:
+            person = Person(browser, server.address)
+            assert person.text("by-hand") == "4"
+            answer(person, 3)
+            asked = person.asked()
+            server.kill()
+            browser.press("1")
+            person.until(lambda: "does not answer" in person.text("gone"))
+            assert "Not saved" in person.text("said")
+            with labelling(*OPTIONS, folder=shop) as second:
+                assert "(7 so far)" in second.said
+                person = Person(browser, second.address)
+                assert person.text("by-hand") == "7"
+                assert person.asked() == asked  # what was not said to be saved is asked again
+                answer(person, 3)
+                browser.run("document.getElementById('export-open').click()")
+                browser.run("document.getElementById('export-go').click()")
+                person.until(lambda: "labels-1" in person.text("export-said"))
+        finally:
+            browser.close()
+    (folder,) = shop.glob("labels-*/labels-1")
+    given = read_labels(folder / "answers.csv", stored)
+    assert {row: given.classes[int(given.labels[row])] for row in said} == said
+    assert given.count == len(said) == 10
+    spread = spread_labels(stored, given)
+    table = read_rows(folder / "labels.csv")
+    assert [row["label"] for row in table] == spread.labels
+    truth = [Path(path).parent.name for path in stored.paths]
+    assert np.mean([row["label"] == name for row, name in zip(table, truth, strict=True)]) > 0.9
+    words = ["spread", str(place_of(shop)), "--labels", str(folder / "answers.csv"), "-o", "same.csv"]
+    succeeded(eigenview(*words, folder=shop))
+    assert (shop / "same.csv").read_text() == (folder / "labels.csv").read_text()
+
+
+def test_what_cannot_be_labelled_is_one_line(shop: Path):
+    with labelling(*OPTIONS, folder=shop) as server:
+        port = server.address.partition("0.1:")[2].partition("/")[0]
+        for words, said in {
+            OPTIONS: "is being written by process",
+            (*OPTIONS, "--session", "other", "--port", port): f"cannot listen on port {port}",
+            (*OPTIONS, "--session", "other", "--audit"): "has no labels",
+            ("nowhere",): "nowhere",
+            ("photos", "--source", "photos"): "--source is for a run or a file of vectors",
+        }.items():
+            answer = eigenview("label", *words, "--no-browser", folder=shop)
+            assert answer.returncode == 2, answer
+            (line,) = [line for line in answer.stderr.splitlines() if line.startswith("eigenview: ")]
+            assert said in line

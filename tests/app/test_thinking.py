@@ -1,0 +1,170 @@
+"""What the page asks and exports is what ``choose`` and ``spread`` say to the same answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from eigenview.app.journal import Entry
+from eigenview.app.session import standing_places
+from eigenview.app.thinking import LEFT, ROUND
+from eigenview.labels import choose_images, kept_graph, spread_labels
+from eigenview.labels.label_files import GivenLabels, numbered, read_labels
+from eigenview.labels.live import LiveLabels
+from eigenview.search import Embeddings
+from tests.app.places import CLASSES, Client, served, truth_of, write_pictures
+from tests.labels.vectors import read_rows
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Embeddings:
+    return write_pictures(tmp_path / "place", each=30)
+
+
+def answer_truly(client: Client, count: int, skips: int = 0) -> list[int]:
+    """As a patient person: each answer is spread before the next is given."""
+    asked = []
+    for number in range(count):
+        state = client.get("/api/questions")
+        row = state["queue"][0]
+        if number < skips:
+            state = client.done("skip", rows=[row])
+        else:
+            state = client.done("answer", rows=[row], label=truth_of(row), mode="ask", had=[""])
+        asked.append(row)
+        client.get(f"/api/spread?turn={state['turn']}")
+    return asked
+
+
+def said_by(entries: list[Entry], rows: int) -> GivenLabels:
+    kept = [entries[place] for place in standing_places(entries)]
+    return numbered({row: entry.label for entry in kept if entry.do == "answer" for row in entry.rows}, rows)
+
+
+def test_questions_are_those_of_choose_and_labels_those_of_spread(stored: Embeddings, tmp_path: Path):
+    with served(stored, out=tmp_path / "out", seed=3) as client:
+        asked = answer_truly(client, 30, skips=2)
+        told = client.done("export", form="csv", certain=0.0)
+        entries = client.page.session.journal.entries
+        figures = client.get("/api/state")["figures"]
+    assert tuple(asked[:ROUND]) == choose_images(stored, ROUND, seed=3).rows
+    skipped = set(asked[:2])
+    rounds = [(place, entry) for place, entry in enumerate(entries) if entry.do == "ask"]
+    assert len(rounds) >= 4
+    for _, entry in rounds[1:]:
+        before = entries[: entry.after]
+        given = said_by(before, len(stored))
+        earlier = [row for known in before if known.do == "ask" for row in known.rows]
+        waiting = {row for row in earlier if given.labels[row] < 0} | skipped
+        assert len(waiting - skipped) <= LEFT
+        rows = choose_images(stored, ROUND + len(waiting), given=given, seed=3).rows
+        assert entry.rows == tuple(row for row in rows if row not in waiting)[:ROUND]
+    given = said_by(entries, len(stored))
+    spread = spread_labels(stored, given)
+    table = read_rows(Path(told["folder"]) / "labels.csv")
+    assert [row["label"] for row in table] == spread.labels
+    assert [float(row["probability"]) for row in table] == [float(f"{p:.6g}") for p in spread.probability.tolist()]
+    own = read_labels(Path(told["folder"]) / "answers.csv", stored)
+    assert torch.equal(own.labels, given.labels)
+    assert own.classes == given.classes == CLASSES
+    assert figures["tried"] == 30 - 2 - sum(not entry.predicted for entry in entries if entry.do == "answer")
+    right = [entry.predicted == entry.label for entry in entries if entry.do == "answer" and entry.predicted]
+    assert figures["accuracy"] == np.mean(right)
+    assert figures["low"] < figures["accuracy"] <= figures["high"]
+
+
+def test_what_the_page_shows_follows_every_answer_and_undo(stored: Embeddings, tmp_path: Path):
+    with served(stored, out=tmp_path / "out") as client:
+        answer_truly(client, 12)
+        client.done("answer", rows=list(range(60, 75)), label="gull", mode="map")  # a new class, many at once
+        state = client.done("undo", last=client.get("/api/state")["last"])
+        client.get(f"/api/spread?turn={state['turn']}")
+        spread, session = client.page.thinking.spread, client.page.session
+        fresh = LiveLabels(kept_graph(stored).graph, session.numbers(), classes=len(session.standing.classes))
+        assert spread.turn == state["turn"]
+        assert (spread.probabilities - fresh.probabilities()).abs().max() < 1e-6  # made anew with the classes of now
+        assert spread.classes == tuple(one["name"] for one in state["classes"])
+        for _ in range(11):
+            state = client.done("undo", last=client.get("/api/state")["last"])
+        client.get(f"/api/spread?turn={state['turn']}")
+        assert client.page.thinking.spread.is_empty  # one label is no spread
+        assert client.page.thinking.problem == ""
+
+
+def test_strike_out_takes_a_label_away_until_somebody_answers(stored: Embeddings, tmp_path: Path):
+    with served(stored, out=tmp_path / "out") as client:
+        answer_truly(client, 9)
+        kind = client.get("/api/list/class?about=amber")["rows"]
+        state = client.done("strike", rows=kind[:2], label="amber")
+        assert state["queue"][:2] == kind[:2]  # asked next
+        assert not set(kind[:2]) & set(client.get("/api/list/class?about=amber")["rows"])
+        folder = Path(client.done("export", form="csv", certain=0.0)["folder"])
+        table = read_rows(folder / "labels.csv")
+        assert [table[row]["label"] for row in kind[:2]] == ["", ""]
+        client.done("answer", rows=kind[:2], label="coral", mode="review")
+        table = read_rows(Path(client.done("export", form="csv", certain=0.0)["folder"]) / "labels.csv")
+        assert [table[row]["label"] for row in kind[:2]] == ["coral", "coral"]
+
+
+def test_lists_for_review(stored: Embeddings, tmp_path: Path):
+    truth = numbered({row: truth_of(row) for row in range(len(stored))}, len(stored))
+    wrong = truth.labels.clone()
+    wrong[[4, 9]] = (wrong[[4, 9]] + 1) % 3
+    with served(stored, out=tmp_path / "out", existing=GivenLabels(wrong, truth.classes)) as client:
+        state = client.get("/api/questions")
+        assert state["queue"] == []  # all have labels: nothing to ask
+        assert state["doing"] == ""
+        assert state["figures"]["before"] == len(stored)
+        suspects = client.get("/api/list/suspects")
+        assert {4, 9} <= set(suspects["rows"][:4])
+        assert suspects["notes"]["4"] == truth_of(4)
+        client.done("answer", rows=[4], label=truth_of(4), mode="review")
+        assert 4 not in client.get("/api/list/suspects")["rows"]
+        near = client.get("/api/list/near?about=4")["rows"]
+        assert near[0] == 4
+        assert sum(truth_of(row) == truth_of(4) for row in near[:10]) >= 7
+        assert client.get("/api/list/hand")["rows"] == [4]
+        for path in (
+            "/api/list/near?about=900",
+            "/api/list/text?about=dog",
+            "/api/list/clas",
+            "/api/list/class?about=x",
+        ):
+            answer = client.send("GET", path, Cookie=client.cookie)
+            assert answer.status == 400, path
+    with served(stored, folder=tmp_path / "other", out=tmp_path / "out") as client:
+        assert client.send("GET", "/api/list/unsure", Cookie=client.cookie).status == 400  # nothing was spread yet
+        answer_truly(client, 9)
+        rows = client.get("/api/list/unsure")["rows"]
+        best = client.page.thinking.spread.probabilities.topk(2, dim=1).values
+        margins = (best[:, 0] - best[:, 1])[rows].tolist()
+        assert margins == sorted(margins)
+        assert len(rows) == len(stored) - 9
+
+
+def test_pictures_are_made_small_once_and_kept(stored: Embeddings, tmp_path: Path):
+    with served(stored, out=tmp_path / "out") as client:
+        first = client.get("/small/5")
+    (pack,) = (tmp_path / "place" / "vectors.npz.labelling").glob("thumbnails-*.pack")
+    Path(stored.paths[5]).unlink()
+    with served(stored, out=tmp_path / "out") as client:
+        assert client.get("/small/5") == first
+        assert client.send("GET", "/small/5", Cookie="").status == 403
+        assert client.send("GET", "/large/5", Cookie=client.cookie).status == 404  # gone
+        size = pack.stat().st_size
+        client.get("/small/6")
+    whole = pack.read_bytes()
+    for length in (size + 3, size + 20, len(whole) - 1):  # cut short by a kill
+        pack.write_bytes(whole[:length])
+        with served(stored, out=tmp_path / "out") as client:
+            assert client.get("/small/5") == first
+            assert client.get("/small/6")[:3] == b"\xff\xd8\xff"
+        assert pack.read_bytes() == whole
+    damaged = bytearray(whole)
+    damaged[size + 200] ^= 255
+    pack.write_bytes(damaged)
+    with served(stored, out=tmp_path / "out") as client:
+        assert client.get("/small/6") == whole[size + 12 :]
