@@ -14,19 +14,21 @@ from functools import partial
 from pathlib import Path
 from unittest import mock
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import torch
 from safetensors.torch import save_file
 
 from eigenview.data import open_images
+from eigenview.diagnostics import diagnose
 from eigenview.errors import DataError
 from eigenview.evaluation import Measuring, evaluate_run, extract, open_task, read_folds
-from eigenview.export import export, load_exported
+from eigenview.export import export, export_towers, load_exported
 from eigenview.nn import build_encoder, read_weights
 from eigenview.report import write_report
 from eigenview.runs import RunDirectory, open_run, read_config
-from eigenview.search import embed, neighbours, open_embeddings, reading
+from eigenview.search import Embeddings, embed, neighbours, open_embeddings, reading, text_neighbours
 from eigenview.search.parts import Parts
 from eigenview.training import train
 from eigenview.views import CentreView
@@ -35,6 +37,11 @@ from tests.data.damage import read_everything, texts_with, write_good_files
 
 TEXTS, ROOT = "texts", "@"  # what opens the data, and what stands there for its folder
 SOURCE = "shapes?count=96&size=24"
+WORDS = {
+    "source": f"{SOURCE}&captioned=yes",
+    "method": "clip",
+    "method_settings": {"head_output": 16, "text": {"width": 16, "depth": 1}},
+}
 FIXED = torch.linspace(-1, 1, 2 * 3 * 24 * 24).view(2, 3, 24, 24)
 
 
@@ -74,6 +81,12 @@ def build_house(house: Path) -> None:
         (house / "search").mkdir()
         for name in ("vectors.parquet", "vectors.npy"):
             embed(run, SOURCE, house / "search" / name)
+        (house / "vectors").mkdir()
+        _write_foreign_vectors(house / "vectors", open_embeddings(house / "search" / "vectors.npy"))
+        words = house / "words" / "run"
+        train(read_config({**settings, **WORDS, "out": str(words)}), looks_back=False)
+        embed(words, SOURCE, words / "projections.parquet", layer="projection")
+        export_towers(open_run(words), "safetensors", house / "towers")
         searched(house / "search")  # builds the index
         _write_parts(house / "parts", run)
         (house / "export").mkdir()
@@ -106,7 +119,11 @@ def warm(house: Path) -> None:
 def kinds_of(house: Path) -> list[Kind]:
     """The kinds, with the files that are there."""
     within = {
-        unit: _files(house / unit) for unit in ("data", "run", "search", "parts", "export", "weights", "folds", "cache")
+        unit: _files(house / unit)
+        for unit in (
+            *("data", "run", "search", "parts", "export", "weights", "folds", "cache"),
+            *("vectors", "words", "towers"),
+        )
     }
     run = within["run"]
     checkpoint = [file for file in run if "/checkpoints/last/" in file]
@@ -127,6 +144,11 @@ def kinds_of(house: Path) -> list[Kind]:
         Kind("exported weights", "export", tuple(within["export"]), exported, True, 2),
         *(Kind(f"weights {Path(file).suffix}", "weights", (file,), weighed, share=2) for file in within["weights"]),
         Kind("folds", "folds", tuple(within["folds"]), folded),
+        *(Kind(f"vectors {Path(file).suffix}", "vectors", (file,), foreign, share=2) for file in within["vectors"]),
+        Kind("words: tokenizer.json", "words", ("run/tokenizer.json",), worded, True, 3),
+        Kind("words: weights", "words", ("run/checkpoints/last/weights.safetensors",), worded, True, 2),
+        Kind("words: projections", "words", ("run/projections.parquet",), worded, share=2),
+        Kind("towers", "towers", _those(within["towers"], ".safetensors"), weighed, True),
     ]
 
 
@@ -231,6 +253,29 @@ def _write_parts(folder: Path, run: Path) -> None:
         parted(folder)
     for file in folder.glob("vectors.npy*"):
         file.unlink() if file.is_file() else None
+
+
+def _write_foreign_vectors(folder: Path, stored: Embeddings) -> None:
+    """As others write them: arrays by name, and a table without notes."""
+    rows, names = stored.vectors.numpy(), [f"{row}.jpg" for row in range(len(stored))]
+    labels = [row % 3 for row in range(len(stored))]
+    np.savez(folder / "foreign.npz", vectors=rows, names=np.array(names), labels=np.array(labels))
+    pq.write_table(pa.table({"vector": list(rows), "path": names, "label": labels}), folder / "foreign.parquet")
+
+
+def foreign(folder: Path, file: str) -> str:
+    """Vectors of others, without a seal: judged and searched."""
+    stored = open_embeddings(folder / file)
+    asked = torch.linspace(-1, 1, stored.width)[None]
+    answers = [asdict(answer) for answer in neighbours(stored, asked, k=min(5, len(stored)))]
+    return digest(repr(answers), diagnose(stored.vectors).verdict)
+
+
+def worded(folder: Path, file: str = "") -> str:
+    """Pictures found by words."""
+    stored = open_embeddings(folder / "run" / "projections.parquet")
+    answers = text_neighbours(stored, ["a red disc", "a star"], run=folder / "run", k=5)
+    return digest(repr([asdict(answer) for answer in answers]))
 
 
 def weighed(folder: Path, file: str) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+import torch
 
 from eigenview.appending import append_line
 from eigenview.errors import DataError
@@ -22,6 +23,7 @@ from eigenview.files import (
     write_json,
     write_text,
 )
+from eigenview.tensors import save_tensors
 from tests.processes import exit_codes_of
 
 DEAD = 2**22 + 1  # no process has such a number
@@ -41,6 +43,11 @@ def test_a_file_takes_its_place_only_when_all_went_well(tmp_path):
     write_text(place, "second")
     assert place.read_text() == "second"
     assert place.stat().st_mode & 0o777 == 0o666 & ~current_umask()
+
+
+def test_weights_may_be_read_by_whoever_may_read_other_files(tmp_path):
+    save_tensors(tmp_path / "a.safetensors", {"weight": torch.ones(2)})
+    assert (tmp_path / "a.safetensors").stat().st_mode & 0o777 == 0o666 & ~current_umask()
 
 
 def half_written(place: Path) -> None:
@@ -240,7 +247,7 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
 def test_a_full_disk_is_one_line_and_what_was_there_stays(tiny_disk):
     import torch
 
-    from eigenview.tensors import save_tensors, save_torch
+    from eigenview.tensors import save_torch
 
     write_text(tiny_disk / "old.txt", "old")
     fill(tiny_disk / "folder", "old")

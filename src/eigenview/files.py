@@ -49,7 +49,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         os.close(handle)
         beside = Path(name)
         try:
-            os.chmod(beside, 0o666 & ~_umask())  # mkstemp's own is for the owner alone
+            os.chmod(beside, 0o666 & ~umask())  # mkstemp's own is for the owner alone
             yield beside
             to_disk(beside)
             beside.replace(path)
@@ -66,7 +66,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         _remove_leftovers(path)
         beside = Path(tempfile.mkdtemp(prefix=f".{_short(path)}.{os.getpid()}-", dir=path.parent))
         try:
-            os.chmod(beside, 0o777 & ~_umask())
+            os.chmod(beside, 0o777 & ~umask())
             yield beside
             for file in beside.iterdir():
                 to_disk(file)
@@ -123,6 +123,12 @@ def _which(folder: Path) -> tuple[int, int] | None:
 
 def _old(path: Path) -> Path:
     return path.with_name(f".{path.name}.old")
+
+
+def check_writable(folder: Path) -> None:
+    """Refuse a folder that takes no file, before what is to be kept there is computed."""
+    with explained(folder), tempfile.TemporaryFile(dir=folder):
+        pass
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -233,6 +239,10 @@ def free_path(name: str, suffix: str) -> Path:
     return next(place for place in places if not os.path.lexists(place))
 
 
+def text_digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def file_digest(path: Path, kind: str = "sha256") -> str:
     """A hash of a file, in hexadecimal."""
     with path.open("rb") as file:
@@ -289,7 +299,7 @@ def is_alive(process: int) -> bool:
     return True
 
 
-def _umask() -> int:
+def umask() -> int:
     current = os.umask(0)
     os.umask(current)
     return current

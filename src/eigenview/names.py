@@ -35,6 +35,11 @@ def slug(text: str) -> str:
     return re.sub(r"[^\w.-]+", "-", text).strip("-.")
 
 
+def counted(count: int, what: str) -> str:
+    """``1 image``, ``1,200 images``: for nouns that end in s where there are several."""
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """``; did you mean X?`` where one of the known words is close, otherwise nothing."""
     by_lower = {name.lower(): name for name in known}
@@ -66,7 +71,9 @@ class Table(Mapping[str, Entry]):
         if name not in self._entries:
             names = f"{', '.join(self)}{self.more}"
             listed = f"those that `{self.listed_by}` names" if self.listed_by else names
-            raise SettingError(f"{self.kind} must be one of {listed}; got {name!r}{did_you_mean(str(name), self)}")
+            if meant := did_you_mean(str(name), self):  # before a list that may be long
+                raise SettingError(f"{name!r} is no {self.kind}{meant} It must be one of {listed}")
+            raise SettingError(f"{self.kind} must be one of {listed}; got {name!r}")
         return self._entries[name]
 
 

@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from eigenview.errors import DataError
-from eigenview.files import atomic_path
+from eigenview.files import atomic_path, umask
 from eigenview.names import printable
 
 DIGEST = "digest"  # among the notes
@@ -31,6 +31,7 @@ def save_tensors(file: Path, tensors: Mapping[str, Tensor], *, metadata: Mapping
         save_file(ready, file, metadata=None if metadata is None else dict(metadata))
     except SafetensorError as error:
         raise OSError(_why(str(error))) from None
+    file.chmod(0o666 & ~umask())  # safetensors lets nobody else read it
 
 
 def save_torch(file: Path, content: object) -> None:

@@ -31,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def loader_of(source, workers: int = 0, group=None) -> ViewLoader:
     views = Views(RECIPE, seed=6)
-    return ViewLoader.shuffled(source, views, batch_size=4, seed=6, workers=workers, group=group)
+    return ViewLoader(source, views, batch_size=4, seed=6, workers=workers, group=group)
 
 
 def epoch_of(loader: ViewLoader, number: int = 2) -> dict[int, list[Tensor]]:
@@ -111,7 +111,7 @@ def test_an_unreadable_image_of_training_is_replaced_and_noted(folder, tmp_path)
     (folder / "05.png").write_bytes(b"no picture")
     log = tmp_path / "log" / "unreadable.jsonl"
     views = Views(RECIPE, seed=6)
-    loader = ViewLoader.shuffled(FolderSource(folder), views, batch_size=7, seed=6, workers=0, log=log)
+    loader = ViewLoader(FolderSource(folder), views, batch_size=7, seed=6, workers=0, log=log)
     batches = [seen.batch.index.tolist() for epoch in range(2) for seen in loader.epoch(epoch)]
     assert [len(batch) for batch in batches] == [7] * 4
     assert not any(5 in batch for batch in batches)
@@ -127,7 +127,7 @@ def test_a_stream_has_views_too_and_a_length_where_one_is_given(tmp_path):
     assert sorted(labels) == list(range(10))
     assert all(first_view(seen).shape[1:] == (3, 24, 24) for seen in loader.epoch())
     views = Views(RECIPE, seed=6)
-    endless = ViewLoader.shuffled(ShardSource(pattern), views, batch_size=4, seed=1, steps_per_epoch=5, workers=0)
+    endless = ViewLoader(ShardSource(pattern), views, batch_size=4, seed=1, steps_per_epoch=5, workers=0)
     assert len(endless) == 5
     assert [len(seen) for seen in endless.epoch(0)] == [4] * 5
     position = endless.state()

@@ -31,7 +31,7 @@ def test_a_messy_folder_is_told_in_a_few_lines(tmp_path, workers):
     assert "captions    none" in text
     assert f"unreadable  {len(broken)}: dogs/bad_" in text
     assert f"and {len(broken) - 5} more" in text
-    assert "duplicates  1 images repeat others: cats/good_0000.png = dogs/same.png" in text
+    assert "duplicates  1 image repeats another: cats/good_0000.png = dogs/same.png" in text
     assert len(str(report).splitlines()) <= 9
 
 

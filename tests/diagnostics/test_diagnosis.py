@@ -215,6 +215,10 @@ def test_the_end_of_the_curve_is_said():
     reasons = diagnose(a, b, progress=falling).findings[0].reasons
     assert reasons[-1] == "the loss still falls: 33% of its fall was in the last quarter of the run"
     assert late_fall([9.0, 9, 5, 5, 3, 3, 3, 3]) == 0
+    noisy = replace(BEGINNING, late_fall=2.03)  # it was higher in the third quarter than in the first
+    reasons = " ".join(diagnose(a, b, progress=noisy).findings[0].reasons)
+    assert "the loss still falls: after a rise, it fell in the last quarter of the run" in reasons
+    assert "203" not in reasons
     assert late_fall([9.0, 9, 8, 8, 6, 6, 3, 3, 3]) == pytest.approx(((6 + 6) / 2 - 3) / (9 - 3))
     assert late_fall([3.0, 2, 1]) is None
     assert late_fall([1.0] * 9) is None

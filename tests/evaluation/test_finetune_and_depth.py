@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -42,9 +43,10 @@ VIEW = CentreView(8, 8, (0.3,), (0.35,))
 QUICK = replace(FINETUNES["swav-10%"], trunk_rate=0.1, head_rate=0.5, epochs=12, milestones=(8, 10), batch_size=50)
 
 
-def digits(part: slice) -> ArraySource:
+def digits(rows: slice, channels: int = 1) -> ArraySource:
     images, numbers = load_digits(return_X_y=True)
-    return ArraySource((images.reshape(-1, 8, 8) * 15).astype(np.uint8)[part], labels=numbers[part])
+    pixels = np.repeat((images.reshape(-1, 8, 8, 1) * 15).astype(np.uint8)[rows], channels, axis=3)
+    return ArraySource(pixels, labels=numbers[rows])
 
 
 OURS = replace(FinetuneProtocol(), steps=10, batch_size=50)
@@ -69,6 +71,14 @@ def test_finetuning_learns_and_leaves_the_given_encoder_alone():
     assert right.mean() > 0.6
     assert all(torch.equal(before[name], tensor) for name, tensor in model.state_dict().items())
     assert torch.equal(right, finetune(model, task, view=VIEW, protocol=mild))
+
+
+@pytest.mark.parametrize("flips", [True, False])
+def test_what_a_run_never_mirrored_is_not_mirrored_in_finetuning(flips):
+    subject, task = Subject("run", encoder(), VIEW, flips=flips), Task(digits(slice(0, 40)), digits(slice(300, 310)))
+    frozen, tuned, scratch = islice(finetune_scores(subject, task, Measuring(shows_progress=False)), 3)
+    assert [score.protocol["views"]["flip"] for score in (tuned, scratch)] == [0.5 if flips else 0.0] * 2
+    assert "views" not in frozen.protocol
 
 
 def test_frozen_finetuned_and_from_scratch_share_images_and_data():
@@ -142,11 +152,14 @@ def test_rates_are_chosen_on_training_labels_where_there_are_plenty():
 
 
 def test_an_encoder_of_colours_is_finetuned_and_probed_on_grey_images():
-    task, view = Task(digits(slice(0, 100)), digits(slice(100, 150))), CentreView(8, 8, (0.3,) * 3, (0.35,) * 3)
-    right = finetune(encoder(channels=3), task, view=view, protocol=replace(OURS, steps=2))
-    assert right.shape == (50,)
-    probed = view_probe_scores(Subject("run", encoder(channels=3), view), task, Measuring(), protocol="moco", epochs=1)
-    assert next(probed).value > 0
+    view, tuned, probed = CentreView(8, 8, (0.3,) * 3, (0.35,) * 3), [], []
+    for channels in (1, 3):  # as they are, and with their grey in every colour
+        task = Task(digits(slice(0, 100), channels), digits(slice(100, 150), channels))
+        tuned.append(finetune(encoder(channels=3), task, view=view, protocol=replace(OURS, steps=2)).tolist())
+        subject = Subject("run", encoder(channels=3), view)
+        probed.append(next(view_probe_scores(subject, task, Measuring(), protocol="moco", epochs=1)).items)
+    assert (tuned[0], probed[0]) == (tuned[1], probed[1])
+    assert 5 < sum(tuned[0]) < 50  # chance is 5 of them
 
 
 def test_baselines_are_measured_frozen_only():

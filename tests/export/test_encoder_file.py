@@ -16,6 +16,7 @@ from eigenview.errors import DataError, SettingError
 from eigenview.export import export, load_exported, read_card
 from eigenview.export.names import ARCHITECTURES, TIMM, architecture_of, expected_shapes
 from eigenview.export.onnx_file import check_onnx
+from eigenview.files import to_json
 from eigenview.nn import build_encoder, read_weights
 from eigenview.runs import open_named, open_run
 from eigenview.views import EVALUATIONS, CentreView
@@ -177,7 +178,7 @@ def test_a_file_that_does_not_fit_its_description_is_refused(run, tmp_path):
     made = export(run, "safetensors", tmp_path / "out.safetensors")
     weights = load_file(made.path)
     weights.pop("conv1.0.weight")
-    save_file(weights, made.path, metadata={"eigenview": made.card.to_json()})
+    save_file(weights, made.path, metadata={"eigenview": to_json(made.card)})
     with pytest.raises(DataError, match="does not fit the encoder that it describes"):
         load_exported(made.path)
     save_file(weights, made.path, metadata={"eigenview": "{}"})

@@ -27,7 +27,7 @@ def test_people_may_write_it_shorter():
     ("text", "message"),
     [
         ("Gaussian(0.2", "cannot read the kernel"),
-        ("gaussian(0.2)", r"kernel must be one of Cauchy, .*; did you mean Gaussian\?"),
+        ("gaussian(0.2)", r"is no kernel; did you mean Gaussian\? It must be one of Cauchy, "),
         ("gaussian + 1", "kernels are Cauchy"),
         ("__import__('os').system('true')", "cannot read"),
         ("Gaussian(0.2).__class__", "cannot read"),

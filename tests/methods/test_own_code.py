@@ -144,5 +144,8 @@ def test_a_loss_that_returns_rows_is_refused_by_name():
 
 
 def test_a_name_that_is_neither_is_answered_with_what_was_meant():
-    with pytest.raises(SettingError, match=r"or module:attribute of your own; got 'simclrr'; did you mean simclr\?"):
+    with pytest.raises(
+        SettingError,
+        match=r"^'simclrr' is no method; did you mean simclr\? It must be one of .* or module:attribute of your own$",
+    ):
         find_method("simclrr")

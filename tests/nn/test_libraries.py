@@ -95,14 +95,24 @@ def test_a_timm_transformer_at_another_size_stretches_its_positions(tmp_path):
 
 def test_maps_of_swin_come_with_channels_first():
     encoder = build_encoder("timm:swin_tiny_patch4_window7_224", image_size=224).eval()
+    model = timm.create_model("swin_tiny_patch4_window7_224", num_classes=0).eval()
+    model.load_state_dict(encoder.module.state_dict())
     with torch.no_grad():
         maps = encoder.features(noise(224), ["patch_embed.proj", "layers.0", "layers.3"])
-    assert [tuple(maps[name].shape[1:]) for name in maps] == [(96, 56, 56), (96, 56, 56), (768, 7, 7)]
+        assert_same(maps["patch_embed.proj"], model.patch_embed.proj(noise(224)))
+        first = model.layers[0](model.patch_embed(noise(224)))  # channels last
+        assert_same(maps["layers.0"], first.permute(0, 3, 1, 2))
+        assert_same(maps["layers.3"], model.layers[1:](first).permute(0, 3, 1, 2))
 
 
 def test_grey_timm_models_and_networks_of_any_size():
-    encoder = build_encoder("timm:test_resnet", channels=1, image_size=48)
-    assert encoder(torch.randn(2, 1, 48, 48)).shape == (2, encoder.feature_width)
+    encoder = build_encoder("timm:test_resnet", channels=1, image_size=48).eval()
+    model = timm.create_model("test_resnet", num_classes=0, in_chans=1).eval()
+    model.load_state_dict(encoder.module.state_dict())
+    for side in (48, 80):
+        images = torch.randn(2, 1, side, side)
+        with torch.no_grad():
+            assert_same(encoder(images), model.forward_features(images).mean(dim=(2, 3)))
 
 
 @pytest.mark.parametrize("name", ["resnet18", "mobilenet_v3_small"])

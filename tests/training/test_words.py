@@ -86,6 +86,22 @@ def test_a_file_that_is_no_tokenizer_is_refused(tmp_path):
             run_quietly(given(source, tmp_path / "run", method_settings=chosen))
 
 
+def test_another_tokenizer_is_refused_since_words_would_be_read_as_others(tmp_path):
+    source = table(tmp_path / "good.parquet")
+    run = run_quietly(given(source, tmp_path / "run"))
+    file = tmp_path / "run" / "tokenizer.json"
+    whole = file.read_text()
+    content = json.loads(whole)
+    vocabulary = content["model"]["vocab"]
+    vocabulary["r"], vocabulary["b"] = vocabulary["b"], vocabulary["r"]
+    file.write_text(json.dumps(content))
+    for use in (lambda: open_run(run.folder).text, lambda: run_quietly(given(source, run.folder), resume=True)):
+        with pytest.raises(DataError, match=r"tokenizer\.json is not the one that this run learnt with"):
+            use()
+    file.write_text(whole)
+    assert open_run(run.folder).text is not None
+
+
 def test_a_given_tokenizer_is_taken_and_kept(tmp_path):
     source = table(tmp_path / "good.parquet")
     first = run_quietly(given(source, tmp_path / "first"))

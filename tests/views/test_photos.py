@@ -92,8 +92,10 @@ def test_tiny_and_narrow_photos_give_whole_crops(size):
 
 def test_a_photo_that_may_not_be_written_to_is_left_alone():
     array = oracle.smooth_photo(50, 60)
+    expected = Cropper(RECIPE)(ArrayPhoto(array.copy()), 0, 0)
     array.flags.writeable = False
-    Cropper(RECIPE)(ArrayPhoto(array), 0, 0)
+    crops = Cropper(RECIPE)(ArrayPhoto(array), 0, 0)
+    assert all(np.array_equal(crop, wanted) for crop, wanted in zip(crops, expected, strict=True))
 
 
 def test_photos_and_crops_of_the_wrong_kind_are_refused():

@@ -105,7 +105,7 @@ def test_auto_caps_photos_at_224_and_knows_grey_images():
 
 def test_an_unknown_preset_is_refused_with_the_names():
     with pytest.raises(
-        SettingError, match=r"preset must be one of simclr-imagenet, .*got 'simclr'; did you mean simclr-cifar"
+        SettingError, match=r"'simclr' is no preset; did you mean simclr-cifar.* It must be one of simclr-imagenet, "
     ):
         preset("simclr")
 

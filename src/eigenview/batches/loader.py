@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -43,7 +42,8 @@ class SeenBatch:
 class ViewLoader:
     """Batches of ``source`` seen through ``views``: random ones (``Views``) or the fixed one (``CentreView``).
 
-    :meth:`shuffled` is for training: whole batches in an order drawn by (seed, epoch), unreadable images replaced.
+    As it is, for training: whole batches in an order drawn by (seed, epoch), unreadable images replaced; ``options``
+    are those of ``Loader`` and ``StreamLoader``, ``steps_per_epoch`` for streams alone.
     :meth:`in_order` is for looking: every readable item once, the last batch perhaps smaller, unreadable ones named.
     ``channels``: of the images that come out; grey ones are repeated, coloured ones made grey. None: as they are.
     ``state`` and ``restore`` speak of batches handed out.
@@ -61,35 +61,6 @@ class ViewLoader:
         else:
             options.pop("steps_per_epoch", None)
             self.loader = Loader(source, prepare=prepare, **options)
-
-    @classmethod
-    def shuffled(
-        cls,
-        source: AnySource,
-        views: Views,
-        *,
-        batch_size: int,
-        seed: int,
-        drop_last: bool = True,
-        steps_per_epoch: int | None = None,
-        workers: int | str = "auto",
-        log: Path | None = None,
-        channels: int | None = None,
-        group: Group = None,
-    ) -> ViewLoader:
-        """``steps_per_epoch`` is for streams, and needed there by several processes."""
-        return cls(
-            source,
-            views,
-            channels=channels,
-            batch_size=batch_size,
-            seed=seed,
-            drop_last=drop_last,
-            steps_per_epoch=steps_per_epoch,
-            workers=workers,
-            log=log,
-            group=group,
-        )
 
     @classmethod
     def in_order(

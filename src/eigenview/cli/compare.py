@@ -102,7 +102,7 @@ def _show(rows: Sequence[Sequence[Compared]], runs: Sequence[str], output: Outpu
         against = "" if first.subject == names[0] else f" to {first.subject}"
         cells = [cell(it.score) + _gain(it, against) if (it := by_name.get(name)) else "–" for name in names]
         lines.append([title(first, with_data=True), *cells])
-    output.table([f"below: difference to {names[0]}", *names], lines)
+    output.table([f"below: difference to {names[0]}", *names], lines, stacks=True)
 
 
 def _gain(compared: Compared, against: str) -> str:

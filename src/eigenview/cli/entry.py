@@ -31,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _run(given)
         sys.stdout.flush()
     except EigenviewError as error:
+        if "eigenview.runs.unused" in sys.modules:
+            sys.modules["eigenview.runs.unused"].remove_unused()
         return _say(str(error), MISTAKE)
     except KeyboardInterrupt as stop:
         return _say(str(stop) or _stopped(given), INTERRUPTED)

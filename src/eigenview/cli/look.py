@@ -12,13 +12,19 @@ Examples:
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import EncoderOptions, open_named, say_wait, seconds_an_image
+from eigenview.names import counted
+
+if TYPE_CHECKING:
+    from eigenview.data import Source
+    from eigenview.runs import OpenedRun
+    from eigenview.search import Looked
 
 
 class Options(EncoderOptions):
@@ -30,13 +36,9 @@ class Options(EncoderOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import shown_embedding
     from eigenview.data import open_images
     from eigenview.report import write_report
     from eigenview.runs import best_encoder
-    from eigenview.search.about import anchored
-    from eigenview.search.candidates import reading_seconds, search_seconds
-    from eigenview.search.looking import look, passes
 
     name = options.encoder
     if name is None:
@@ -45,14 +47,7 @@ def run(options: Options, output: Output) -> None:
     source = open_images(options.source, needs_index=True)
     output.say(str(source.describe()))
     opened = open_named(options, name, output, options.source, source)
-    images = passes(len(source))
-    seconds = images * seconds_an_image(opened, source) + reading_seconds(source.image, len(source))
-    seconds += 2 * search_seconds(len(source), opened.encoder.feature_width)  # for copies, and for odd ones out
-    say_wait(output, f"{len(source):,} images, {images:,} views in all", seconds)
-    with shown_embedding(output) as progress:
-        looked = look(
-            opened, source, spec=anchored(options.source), seed=options.seed, progress=progress, told=output.say
-        )
+    looked = look_shown(opened, source, options.source, output, seed=options.seed)
     page = write_report([opened.folder])
     output.result(
         {
@@ -74,3 +69,18 @@ def run(options: Options, output: Output) -> None:
     for failure in looked.unreadable[:5]:
         output.say(f"left out: {failure.name} ({failure.reason})", style="yellow")
     output.say(f"to look at: {page} ({page.stat().st_size / 1e6:.1f} MB); open it in any browser")
+
+
+def look_shown(opened: OpenedRun, source: Source, spec: str, output: Output, *, seed: int = 0) -> Looked:
+    """``look`` with progress, and said beforehand about how long it will take."""
+    from eigenview.cli.embedded import shown_embedding
+    from eigenview.search.about import anchored
+    from eigenview.search.candidates import reading_seconds, search_seconds
+    from eigenview.search.looking import look, passes
+
+    images = passes(len(source))
+    seconds = images * seconds_an_image(opened, source) + reading_seconds(source.image, len(source))
+    seconds += 2 * search_seconds(len(source), opened.encoder.feature_width)  # for copies, and for odd ones out
+    say_wait(output, f"{counted(len(source), 'image')}, {images:,} views in all", seconds)
+    with shown_embedding(output) as progress:
+        return look(opened, source, spec=anchored(spec), seed=seed, progress=progress, told=output.say)

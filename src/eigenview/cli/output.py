@@ -44,8 +44,16 @@ class Output:
     def say(self, text: str = "", *, style: str | None = None) -> None:
         self.console.print(clean(text), style=style, markup=False, soft_wrap=True)
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None) -> None:
-        """A plain table; the first column to the left, the others to the right."""
+    def table(
+        self, columns: Sequence[str], rows: Sequence[Sequence[str]], *, title: str | None = None, stacks: bool = False
+    ) -> None:
+        """A plain table; the first column to the left, the others to the right.
+
+        ``stacks``: where the terminal is too narrow, a line for each cell below the first of its row.
+        """
+        if stacks and _width(columns, rows) > self.console.width:
+            self._stack(columns, rows)
+            return
         drawn = Table(
             box=SIMPLE_HEAD, title=None if title is None else _text(title), title_justify="left", pad_edge=False
         )
@@ -54,6 +62,14 @@ class Output:
         for row in rows:
             drawn.add_row(*map(_text, row))
         self.console.print(drawn)
+
+    def _stack(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+        width = max(map(len, columns[1:]))
+        self.say(columns[0])
+        for first, *cells in rows:
+            self.say(first)
+            for name, cell in zip(columns[1:], cells, strict=True):
+                self.say(f"  {name:<{width}}  {', '.join(cell.splitlines())}")
 
     def result(self, value: JSON) -> None:
         """The verb's answer, printed only as JSON."""
@@ -69,6 +85,14 @@ def clean(text: str) -> str:
 
 def _as_in_json(letter: str) -> str:
     return letter if letter.isprintable() else json.dumps(letter)[1:-1]
+
+
+def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:
+    """Of a table whose cells are not broken into lines."""
+    widest = [
+        max(len(line) for cell in column for line in cell.split("\n")) for column in zip(columns, *rows, strict=True)
+    ]
+    return sum(widest) + 3 * (len(widest) - 1) + 2
 
 
 def _text(cell: str) -> Text:

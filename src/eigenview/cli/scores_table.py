@@ -41,7 +41,7 @@ def show_scores(scores: Sequence[Score], output: Output) -> None:
     subjects, rows = grid(scores)
     firsts = [next(score for score in row if score is not None) for row in rows]
     lines = [[title(first, with_data=True), *map(cell, row)] for first, row in zip(firsts, rows, strict=True)]
-    output.table(["with 95 % intervals", *subjects], lines)
+    output.table(["with 95 % intervals", *subjects], lines, stacks=True)
     seen = {score.data_name or "this data": 0 for score in scores if score.was_seen}
     if seen:
         output.say(f"the run was trained on test images of {', '.join(seen)}: on images it never saw it may do worse")

@@ -8,20 +8,26 @@ Examples:
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from eigenview.cli.options import Word, positional
 from eigenview.cli.output import Output
+from eigenview.errors import DataError
+from eigenview.names import counted
 from eigenview.settings import Strict
+
+if TYPE_CHECKING:
+    from eigenview.data import Source
+    from eigenview.views.settings import ViewSettings
 
 
 class Options(Strict):
     source: Annotated[str, positional("SOURCE")]  # a folder, a table, shards, a list, arrays or a named set
     out: Annotated[Path, Word("FILE", "-o")] = Path("views.png")  # the picture to write
     preset: str = "auto"  # a published recipe, or auto: by the images' size and channels
-    size: Annotated[int | None, Word("PIXELS")] = Field(None, ge=1)  # of the views; the preset's unless given
+    size: Annotated[int | None, Word("PIXELS")] = Field(None, ge=1)  # of the views; as train would choose unless given
     count: int = Field(8, ge=1)  # images, evenly spread over the source
     epoch: int = Field(0, ge=0)  # views differ from epoch to epoch
     seed: int = Field(0, ge=0)  # of the views
@@ -33,16 +39,38 @@ def run(options: Options, output: Output) -> None:
     from eigenview.batches import image_statistics, typical_shape
     from eigenview.data import BatchSource, open_images
     from eigenview.views import show
-    from eigenview.views.settings import ViewSettings
 
     source = open_images(options.source, needs_index=True)
-    recipe = ViewSettings(preset=options.preset, size=options.size).recipe(
-        typical_shape(source), image_statistics(source)
-    )
+    recipe = _settings(options, typical_shape(source)).recipe(typical_shape(source), image_statistics(source))
     places = np.unique(np.linspace(0, len(source) - 1, min(options.count, len(source))).round().astype(np.int64))
-    photos = [] if isinstance(source, BatchSource) else [source.image(int(place)) for place in places]
-    images = source.batch(places) if isinstance(source, BatchSource) else photos
+    if not isinstance(source, BatchSource):
+        places = np.array([place for place in places if _is_readable(source, int(place), output)], dtype=np.int64)
+        if not len(places):
+            raise DataError(f"none of the {options.count} images can be read; `eigenview data check` says why")
+    images = source.batch(places) if isinstance(source, BatchSource) else [source.image(int(at)) for at in places]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     file = show(images, recipe, options.out, seed=options.seed, epoch=options.epoch, indices=places.tolist())
     crops = ", ".join(f"{crop.count} of {crop.size} px" for crop in recipe.crops)
-    output.say(f"{file}: {len(places)} images with their views ({crops})")
+    output.say(f"{file}: {counted(len(places), 'image')} with their views ({crops})")
+
+
+def _settings(options: Options, shape: tuple[int, int, int]) -> ViewSettings:
+    """Those that ``train`` would choose for such images on this machine, and draw."""
+    from eigenview.devices import find_device
+    from eigenview.training.choices import view_wishes
+    from eigenview.views.settings import ViewSettings
+
+    device = "cpu" if find_device("auto").type == "cpu" else "cuda"
+    chosen = {wish.name: wish.value for wish in view_wishes({"views": {"preset": options.preset}}, shape, device)}
+    return ViewSettings(preset=options.preset, size=options.size or chosen.get("views.size"))
+
+
+def _is_readable(source: Source, place: int, output: Output) -> bool:
+    from eigenview.data import UnreadableImage
+
+    try:
+        source.image(place).pixels()
+    except UnreadableImage as error:
+        output.say(f"left out: {error.name} ({error.reason})", style="yellow")
+        return False
+    return True

@@ -16,6 +16,7 @@ from eigenview.data.source import Item, Share, Source, SourceInfo, StreamSource
 from eigenview.data.spec import open_source
 from eigenview.data.workers import results, start_workers, worker_count
 from eigenview.errors import EigenviewError
+from eigenview.names import counted
 from eigenview.progress import progress_bar
 
 CHUNK = 64  # items examined between two reports of a worker
@@ -167,8 +168,9 @@ def _labels(labels: Counter[str], readable: int) -> str:
     if not labels:
         return "none"
     fewest, most, without = min(labels.values()), max(labels.values()), readable - sum(labels.values())
-    each = f"{most:,} images each" if fewest == most else f"{fewest:,} to {most:,} images each"
-    return f"{len(labels)} classes, {each}" + (f"; {without:,} images without" if without else "")
+    each = f"{counted(most, 'image')} each" if fewest == most else f"{fewest:,} to {most:,} images each"
+    classes = "1 class" if len(labels) == 1 else f"{len(labels)} classes"
+    return f"{classes}, {each}" + (f"; {without:,} images without" if without else "")
 
 
 def _captions(captions: Counter[int]) -> str:
@@ -189,7 +191,8 @@ def _duplicates(groups: tuple[tuple[str, ...], ...]) -> str:
     if not groups:
         return "none"
     extra = sum(len(group) - 1 for group in groups)
-    return f"{extra:,} images repeat others: {_few([' = '.join(group[:3]) for group in groups])}"
+    repeats = "image repeats another" if extra == 1 else "images repeat others"
+    return f"{extra:,} {repeats}: {_few([' = '.join(group[:3]) for group in groups])}"
 
 
 def _few(names: list[str] | tuple[str, ...]) -> str:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from eigenview.data.decode import LazyImage, UnreadableImage
 from eigenview.errors import DataError
+from eigenview.names import counted
 
 Labels = npt.NDArray[np.int64]
 Depth = npt.NDArray[np.float32]  # (height, width)
@@ -37,7 +38,7 @@ class SourceInfo:
     unreadable: int = 0  # images left out of the count because they cannot be read, as far as known
 
     def __str__(self) -> str:
-        count = "a stream of images" if self.count is None else f"{self.count:,} images"
+        count = "a stream of images" if self.count is None else counted(self.count, "image")
         count += f" ({self.unreadable:,} unreadable ones left out)" if self.unreadable else ""
         more = [f"{len(self.classes)} classes" if self.classes else "labels"] if self.is_labelled else []
         more += ["captions"] * self.is_captioned + ["depth"] * self.has_depth

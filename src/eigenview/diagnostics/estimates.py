@@ -30,6 +30,12 @@ class Estimate:
             return f"{self.value:.4g}"
         return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
 
+    @property
+    def in_percent(self) -> str:
+        """Of a share: ``4.6 %``, or ``4.6 % [4.1, 5.2]``."""
+        hundred = f"{100 * self.value:.3g} %"
+        return hundred if self.anchors is None else f"{hundred} [{100 * self.low:.3g}, {100 * self.high:.3g}]"
+
 
 def mean_of_sample(values: Tensor, population: int) -> Estimate:
     """The mean of ``population`` values from (m,) drawn without replacement: Student's t, finite-population corrected.

@@ -121,7 +121,7 @@ def _table(figures: Figures) -> list[tuple[str, str]]:
         ("mean cosine", f"{figures.mean_cosine:.4g}"),
         ("uniformity", f"{figures.uniformity}, floor {figures.floor:.4g}{', around the mean' * figures.is_centred}"),
         ("hubness", f"skewness {hubs.skewness}, anti-hubs {hubs.antihubs}, among {hubs.rows:,} rows"),
-        ("near-duplicates", f"{figures.duplicates} of rows"),
+        ("near-duplicates", f"{figures.duplicates.in_percent} of rows have one"),
         ("intrinsic dimension", "none" if inner is None else f"{inner:.3g}"),
     ]
 

@@ -167,12 +167,12 @@ def views_identical(figures: Figures, limits: Thresholds) -> Finding | None:
 def duplicated(figures: Figures, limits: Thresholds) -> Finding | None:
     if figures.duplicates.low <= limits.duplicates + 2 * figures.duplicates_by_chance:
         return None
-    pairs = ", ".join(f"{first}–{second}" for first, second in figures.duplicate_pairs[:3])
+    pairs = ", ".join(f"{first} and {second}" for first, second in figures.duplicate_pairs[:3])
     return Finding(
         "duplicated data",
         (
-            f"{figures.duplicates} of rows have a near-duplicate (limit {limits.duplicates:g}; "
-            f"{figures.duplicates_by_chance:.2g} by chance), such as {pairs}",
+            f"{figures.duplicates.in_percent} of rows have a near-duplicate (limit {100 * limits.duplicates:g} %; "
+            f"{100 * figures.duplicates_by_chance:.2g} % by chance), such as rows {pairs}",
         ),
         "see which are copies of one picture (eigenview duplicates, which confirms each on its pixels): copies are "
         "negatives of themselves, and across splits they leak",
@@ -235,7 +235,8 @@ def barely_begun(figures: Figures, limits: Thresholds) -> Finding | None:
     if matched is not None:
         reasons.append(f"{matched} of rows find their other view first (limit {limits.begun_matched:g})")
     if progress.late_fall is not None and progress.late_fall > limits.still_falling:
-        reasons.append(f"the loss still falls: {progress.late_fall:.0%} of its fall was in the last quarter of the run")
+        share = f"{progress.late_fall:.0%} of its fall was" if progress.late_fall <= 1 else "after a rise, it fell"
+        reasons.append(f"the loss still falls: {share} in the last quarter of the run")
     return Finding("barely begun", tuple(reasons), f"train longer: {_longer(progress, limits)}. {UNTIL_THEN}")
 
 

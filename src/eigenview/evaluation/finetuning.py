@@ -67,12 +67,13 @@ def finetune_scores(
 ) -> Iterator[Score]:
     """Frozen, fine-tuned and from scratch, on the same share of the labels: three rows of one table for each share.
 
-    ``protocols`` by share of the labels; otherwise 1 %, 10 % and 100 % with ours. From scratch is the same encoder with
+    ``protocols`` by share of the labels; otherwise 1 %, 10 % and 100 % with ours, which mirrors images unless the run's
+    own views did not. From scratch is the same encoder with
     fresh weights (``untrained``), at rates of its own (``scratch``; otherwise ``FINETUNES["scratch"]``), for the length
     and on the views of the share's protocol. Frozen is logistic regression on the images that fine-tuning gets, the
     penalty by cross-validation. Baselines are measured frozen only: fine-tuned, they are the run's row from scratch.
     """
-    given = protocols if protocols is not None else dict.fromkeys(SHARES, FinetuneProtocol())
+    given = protocols if protocols is not None else dict.fromkeys(SHARES, _own_protocol(subject))
     labels, _ = _checked_labels(task)
     before, after = (how.features(subject, source, [POOLED]) for source in (task.train, task.test))
     data = task.identity(before.labelled, after.labelled)
@@ -98,6 +99,11 @@ def finetune_scores(
             score = split.score(tuned, title, "accuracy", share=share, **asdict(way))
             note = f"rates × {multiplier:g}, chosen on held-out training labels" if multiplier else ""
             yield replace(score, encoder=whose, note=note)
+
+
+def _own_protocol(subject: Subject) -> FinetuneProtocol:
+    own = FinetuneProtocol()
+    return own if subject.flips else replace(own, views=replace(own.views, flip=0.0))
 
 
 def _of_the_same_length(own: FinetuneProtocol, other: FinetuneProtocol) -> FinetuneProtocol:

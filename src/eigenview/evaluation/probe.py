@@ -105,7 +105,7 @@ class ViewRows:
             raise SettingError("this protocol has no random views; train it on features")
         if (size, seed) not in self._loaders:  # kept, so that workers live from epoch to epoch
             views = Views(self.protocol.views.recipe(self.view), seed=seed)
-            self._loaders[size, seed] = ViewLoader.shuffled(
+            self._loaders[size, seed] = ViewLoader(
                 self.source,
                 views,
                 batch_size=size,

@@ -9,6 +9,7 @@ from eigenview.diagnostics import Diagnosis
 from eigenview.errors import SettingError
 from eigenview.evaluation.observation import Observed, diagnose_observation, features_only, observe
 from eigenview.evaluation.sampling import save_sample
+from eigenview.files import check_writable
 from eigenview.runs import OpenedRun
 
 Where = Literal["projection", "features"]
@@ -31,6 +32,8 @@ def diagnose_run(
     """
     if where not in ("projection", "features"):
         raise SettingError(f"where is projection or features; got {where!r}")
+    if keeps:
+        check_writable(run.folder)
     name = f"the checkpoint {run.checkpoint} of {run.folder}"
     observation = observe(Observed.of_run(run), source, items=items, seed=seed, workers=workers, name=name)
     judged = features_only(observation) if where == "features" else observation

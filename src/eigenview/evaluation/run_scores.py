@@ -14,6 +14,7 @@ from eigenview.evaluation.evaluating import PROTOCOLS, evaluate
 from eigenview.evaluation.folds import fold_scores
 from eigenview.evaluation.sampling import label_stored_sample
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
+from eigenview.files import check_writable
 from eigenview.nn import POOLED
 from eigenview.runs import SEEN, OpenedRun, Score
 
@@ -41,6 +42,7 @@ def evaluate_run(
         raise SettingError("there is no data set to evaluate on; give a Task of training and test images")
     for name in protocols:
         PROTOCOLS.find(name)
+    check_writable(run.folder)
     for subject in subjects_of(
         run, baselines=baselines, supervised=supervised, with_head=PROJECTION in layers, seed=how.seed
     ):

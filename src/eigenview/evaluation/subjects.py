@@ -40,6 +40,7 @@ class Subject:
     encoder: Encoder
     view: CentreView
     head: nn.Module | None = None
+    flips: bool = True  # False: a run whose own views mirror nothing, since left and right differ
 
     @cached_property
     def identity(self) -> str:
@@ -69,7 +70,9 @@ class Subject:
 
     @classmethod
     def of_run(cls, run: OpenedRun, *, name: str | None = None, with_head: bool = False) -> Subject:
-        return cls(name or run.name, run.encoder, run.view, run.needed_head() if with_head else None)
+        head, directory = run.needed_head() if with_head else None, run.directory
+        flips = not directory.is_trained or directory.data.views.flip > 0
+        return cls(name or run.name, run.encoder, run.view, head, flips)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ class Tuned:
         protocol = self.protocol
         size = min(protocol.batch_size, len(self.known.source))
         views = Views(protocol.views.recipe(view), seed=self.seed)
-        loader = ViewLoader.shuffled(  # batches of one size
+        loader = ViewLoader(  # batches of one size
             self.known.source, views, batch_size=size, seed=self.seed, channels=self.channels, group=self.group
         )
         longest = protocol.epochs * len(loader)

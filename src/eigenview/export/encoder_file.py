@@ -14,7 +14,7 @@ from eigenview.errors import DataError, SettingError
 from eigenview.export.labelling import with_head
 from eigenview.export.names import architecture_of, options_of
 from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
-from eigenview.files import atomic_path, inside, write_text
+from eigenview.files import atomic_path, inside, to_json, write_text
 from eigenview.labels import Labeller, read_labeller
 from eigenview.nn import Encoder, build_encoder, read_weights
 from eigenview.runs import NamedEncoder, OpenedRun, is_run, open_named, open_run
@@ -97,7 +97,7 @@ def export(
     with atomic_path(place) as file:
         difference = _write_checked(encoder, card, file)
     if place.suffix in (".pth", ".pt"):
-        write_text(place.with_name(place.name + ".json"), card.to_json() + "\n")
+        write_text(place.with_name(place.name + ".json"), to_json(card) + "\n")
     return Exported(place, card, difference)
 
 
@@ -145,7 +145,7 @@ def _write_checked(encoder: Encoder, card: Card, file: Path) -> float:
         return check_onnx(encoder, card, file)
     if file.suffix == ".safetensors":
         weights = _weights(encoder)
-        save_tensors(file, weights, metadata=sealed(weights, {KEY: card.to_json(), "format": "pt"}))
+        save_tensors(file, weights, metadata=sealed(weights, {KEY: to_json(card), "format": "pt"}))
     else:
         save_torch(file, _weights(encoder))
     if card.format != "safetensors" or card.build is None:

@@ -15,6 +15,7 @@ from torch import Tensor
 from eigenview.batches import evaluating
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
+from eigenview.files import to_json
 from eigenview.nn import Encoder
 from eigenview.runs.card import KEY, Card
 
@@ -51,7 +52,7 @@ def write_onnx(encoder: Encoder, card: Card, file: Path) -> None:
     assert program is not None
     model = program.model_proto
     entry = model.metadata_props.add()
-    entry.key, entry.value = KEY, card.to_json()
+    entry.key, entry.value = KEY, to_json(card)
     onnx.checker.check_model(model)
     file.write_bytes(model.SerializeToString())
 

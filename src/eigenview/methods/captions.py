@@ -17,6 +17,7 @@ from torch.nn.functional import normalize
 
 from eigenview.distributed import Group, gather_rows, row_counts, row_offset
 from eigenview.errors import DataError
+from eigenview.files import text_digest
 from eigenview.losses import CLIPLoss, SigLIPLoss
 from eigenview.methods.caption_map import caption_map, caption_vectors
 from eigenview.methods.method import (
@@ -115,7 +116,8 @@ class CaptionMethod(Method):
     def parts(self) -> MethodParts:
         chosen = self.settings.text
         head = HeadPart("clip", output=self.head.output_width, prefix="text_head.")
-        return replace(super().parts(), text=TextPart(chosen.name, chosen.width, chosen.depth, head))
+        text = TextPart(chosen.name, chosen.width, chosen.depth, head, tokenizer=text_digest(self.tokenizer.text))
+        return replace(super().parts(), text=text)
 
 
 def _both(vectors: Tensor, views: int) -> dict[str, Tensor]:

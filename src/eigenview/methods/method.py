@@ -84,6 +84,7 @@ class TextPart:
     depth: int
     head: HeadPart
     prefix: str = "text."
+    tokenizer: str = ""  # its digest; empty in a run of earlier versions
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from eigenview.nn.normalization import NORMALIZATIONS, Norm
 
 CONVOLUTIONS = (96, 192, 384, 384, 192)
 POOLED_AFTER = (1, 2, 5)  # 3×3/2 max pool after these convolutions
-HIDDEN = 4096
+HIDDEN, OUTPUT = 4096, 128
 START_DEVIATION = 0.02  # of every weight
 
 
@@ -25,17 +25,11 @@ class SmallAlexNet(Encoder):
     aliases = {"fc8": POOLED}  # noqa: RUF012
 
     def __init__(
-        self,
-        *,
-        width: float = 1.0,
-        channels: int = 3,
-        normalization: str = "batch",
-        image_size: int = 64,
-        output_width: int = 128,
+        self, *, width: float = 1.0, channels: int = 3, normalization: str = "batch", image_size: int = 64
     ) -> None:
         super().__init__()
         norm = NORMALIZATIONS.find(normalization)
-        self.channels, self.image_size, self.feature_width = channels, image_size, output_width
+        self.channels, self.image_size, self.feature_width = channels, image_size, OUTPUT
         side, incoming = image_size, channels
         for number, planes in enumerate(CONVOLUTIONS, start=1):
             outgoing, pools = scaled_width(planes, width), number in POOLED_AFTER
@@ -46,7 +40,7 @@ class SmallAlexNet(Encoder):
         hidden = scaled_width(HIDDEN, width)
         self.fc6 = _dense(incoming * side**2, hidden, norm)
         self.fc7 = _dense(hidden, hidden, norm)
-        self.fc8 = nn.Linear(hidden, output_width)
+        self.fc8 = nn.Linear(hidden, OUTPUT)
         for layer in self.modules():
             if isinstance(layer, (nn.Conv2d, nn.Linear)):
                 nn.init.normal_(layer.weight, std=START_DEVIATION)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from eigenview.diagnostics import diagnose
 from eigenview.errors import EigenviewError, SettingError
-from eigenview.files import write_text
+from eigenview.files import check_writable, write_text
 from eigenview.report.page import build_page
 from eigenview.report.run_files import RunFiles, read_run
 from eigenview.report.structure import outline_of, structure_of
@@ -28,10 +28,12 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
     if isinstance(runs, str | Path) or not runs:
         raise SettingError("a report needs a list of at least one run directory")
     opened = [read_run(folder) for folder in runs]
+    file = _place(opened[0].folder if out is None else Path(out), comparing=len(opened) > 1)
+    if file.parent.is_dir():
+        check_writable(file.parent)
     compute = structure_of if len(opened) == 1 else outline_of
     structures = {place: compute(run.sample) for place, run in enumerate(opened) if run.sample is not None}
     text = build_page([_diagnosed(run) for run in opened], structures)
-    file = _place(opened[0].folder if out is None else Path(out), comparing=len(opened) > 1)
     return write_text(file, text)
 
 

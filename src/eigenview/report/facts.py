@@ -86,8 +86,11 @@ def blocks(run: RunFiles) -> Html:
     return join(*shown)
 
 
-def differing(runs: Sequence[RunFiles]) -> Html | None:
-    """A table of the settings in which runs differ, their folders aside."""
+def differing(every: Sequence[RunFiles]) -> Html:
+    """A table of the settings in which runs that were trained here differ, their folders aside."""
+    runs = [run for run in every if run.is_trained]
+    if len(runs) < 2:
+        return element("p.quiet", "Fewer than two of these were trained here: there are no settings to compare.")
     listed = [dict(flat(run.config)) for run in runs]
     names = list(dict.fromkeys(name for settings in listed for name in settings if name != "out"))
     rows = []
@@ -95,4 +98,6 @@ def differing(runs: Sequence[RunFiles]) -> Html | None:
         values = [settings.get(name, "\N{EN DASH}") for settings in listed]
         if len(set(values)) > 1:
             rows.append(table_row(name, *(element("td", value) for value in values)))
-    return table(("setting", *(run.name for run in runs)), rows, label="settings that differ") if rows else None
+    if not rows:
+        return element("p.quiet", "All settings are the same.")
+    return table(("setting", *(run.name for run in runs)), rows, label="settings that differ")

@@ -8,7 +8,7 @@ from pathlib import Path
 from safetensors import SafetensorError, safe_open
 
 from eigenview.errors import DataError
-from eigenview.files import from_json, to_json
+from eigenview.files import from_json
 from eigenview.nn import Encoder
 from eigenview.nn.settings import EncoderSettings
 from eigenview.views import CentreView
@@ -68,13 +68,6 @@ class Card:
         crop = (given.interpolation, given.is_squashed, given.rounds_down, given.is_exact)
         return CentreView(given.resize, given.size, given.mean, given.std, *crop)  # type: ignore[arg-type]
 
-    def to_json(self) -> str:
-        return to_json(self)
-
-    @classmethod
-    def from_json(cls, text: str, place: str | Path) -> Card:
-        return from_json(cls, text, place)
-
 
 def card_of(encoder: Encoder, view: CentreView, name: str, settings: EncoderSettings | None, *, format: str) -> Card:
     """``settings``: by which it was built; None for an encoder that has none."""
@@ -110,4 +103,4 @@ def read_card(path: str | Path) -> Card:
         raise DataError(f"{place} is not a readable safetensors file ({error}); is it cut short?") from None
     if KEY not in notes:
         raise DataError(f"{place} was not exported by eigenview: it has no description of the encoder")
-    return Card.from_json(notes[KEY], place)
+    return from_json(Card, notes[KEY], place)

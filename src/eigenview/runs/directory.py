@@ -16,7 +16,7 @@ from pathlib import Path
 
 from eigenview.diagnostics import Diagnosis, RunProgress
 from eigenview.errors import DataError, SettingError
-from eigenview.files import inside, read_as, read_text, write_text
+from eigenview.files import inside, read_as, read_text, text_digest, write_text
 from eigenview.methods import MethodParts
 from eigenview.names import printable
 from eigenview.nn import Tokenizer
@@ -29,6 +29,7 @@ from eigenview.runs.metrics import Metrics, MetricsFile
 from eigenview.runs.sample import Sample, read_sample
 from eigenview.runs.scores import Score, ScoreFolder
 from eigenview.runs.stored import read_stored, write_stored
+from eigenview.runs.unused import make_folder
 from eigenview.views import CentreView
 
 CONFIG, ENCODER_FILE, DATA, ENVIRONMENT, METHOD, METRICS = (
@@ -140,7 +141,15 @@ class RunDirectory:
     def tokenizer(self) -> Tokenizer:
         """Of a run that learns from captions."""
         place = self._file(TOKENIZER)
-        return Tokenizer(read_text(place), place=printable(self.folder / TOKENIZER))
+        text = read_text(place)
+        tokenizer = Tokenizer(text, place=printable(self.folder / TOKENIZER))
+        described = self.method_parts.text if (self.folder / METHOD).is_file() else None
+        if described is not None and described.tokenizer not in ("", text_digest(text)):
+            raise DataError(
+                f"{printable(place)} is not the one that this run learnt with: its checksum differs, so words would be "
+                "read as others; bring the right one back"
+            )
+        return tokenizer
 
     def save_tokenizer(self, text: str) -> Path:
         return write_text(self.folder / TOKENIZER, text)
@@ -188,7 +197,7 @@ class RunDirectory:
 
     def make(self) -> None:
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
         except OSError as error:
             raise SettingError(
                 f"cannot write to the run directory {printable(self.folder)}: {error.strerror or error}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from eigenview.data import Source
 from eigenview.errors import SettingError
 from eigenview.files import free_path
-from eigenview.names import slug
+from eigenview.names import counted, slug
 from eigenview.search.duplicate_sets import DuplicateSets
 from eigenview.search.neighbour_search import Answer
 from eigenview.search.pictures import Pictures, picture_of_file
@@ -44,7 +44,7 @@ def contact_sheet(
     pictures = Pictures(embeddings, source)
     blocks = [_answered(answer, pictures) for answer in given[:MOST_QUERIES]]
     more = f", {MOST_QUERIES} of {len(given)} queries shown" if len(given) > MOST_QUERIES else ""
-    title = f"Nearest by cosine among {_counted(len(embeddings), 'image')}{_origin(embeddings)}{more}"
+    title = f"Nearest by cosine among {counted(len(embeddings), 'image')}{_origin(embeddings)}{more}"
     return write_sheet(title, blocks, place, columns=columns)
 
 
@@ -73,7 +73,7 @@ def duplicates_sheet(
         cosines = f"{copies.lowest:.4f}" + (f" to {copies.highest:.4f}" if len(copies.members) > 2 else "")
         heading = f"Set {number}: {len(copies.members)} images{more}, cosine {cosines}"
         blocks.append(Block(heading, None, tiles))
-    what = _counted(len(duplicates.sets), "set") if duplicates.sets else "No sets"
+    what = counted(len(duplicates.sets), "set") if duplicates.sets else "No sets"
     title = f"{what} of copies, confirmed on their pixels{_origin(embeddings)}"
     return write_sheet(title, blocks, place, columns=columns)
 
@@ -97,10 +97,6 @@ def _lines(path: str, label: str | None) -> tuple[str, ...]:
 def _origin(embeddings: Embeddings) -> str:
     about = embeddings.about
     return f" ({about.run}, {about.layer})" if about is not None else ""
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _place(out: str | Path | None, name: str) -> Path:

@@ -16,6 +16,7 @@ from eigenview.data.likeness import Verdict, first_look, same_picture
 from eigenview.diagnostics.duplicates import COSINE
 from eigenview.errors import SettingError
 from eigenview.files import to_json, write_text
+from eigenview.names import counted
 from eigenview.progress import progress_bar
 from eigenview.search.candidates import (
     Candidates,
@@ -91,9 +92,9 @@ class DuplicateSets:
 
     def lines(self) -> list[str]:
         """For a terminal: what is confirmed, the closest sets, and what is not."""
-        sets = f"{len(self.sets):,} {'set' if len(self.sets) == 1 else 'sets'} of copies"
         copies = f"{self.copies:,} {'is a copy' if self.copies == 1 else 'are copies'} of another"
-        said = [f"{sets} among {self.images:,} images: {copies}, confirmed on the pixels"]
+        sets = f"{counted(len(self.sets), 'set')} of copies among {counted(self.images, 'image')}"
+        said = [f"{sets}: {copies}, confirmed on the pixels"]
         for shown in self.sets[:SHOWN]:
             paths = [member.path for member in shown.members]
             more = f"  and {len(paths) - SHOWN_MEMBERS:,} more" if len(paths) > SHOWN_MEMBERS else ""

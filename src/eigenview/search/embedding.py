@@ -41,6 +41,7 @@ class Embedded:
     rows: int
     width: int
     unreadable: tuple[Failure, ...]  # left out, and why
+    was_there: bool = False  # all of it, by an earlier call
 
 
 def embed(
@@ -88,9 +89,9 @@ def embed(
             out=place,
             group=processes,
         )
-        work.run(resume=resume, progress=progress)
+        was_there = work.run(resume=resume, progress=progress)
     about, rows, width = stored_about(place)
-    return Embedded(place, rows, width, about.unreadable if about is not None else ())
+    return Embedded(place, rows, width, about.unreadable if about is not None else (), was_there)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,8 @@ class _Work:
     def parts(self) -> Parts:
         return Parts(self.out.with_name(self.out.name + ".parts"))
 
-    def run(self, *, resume: bool, progress: Progress | None) -> None:
+    def run(self, *, resume: bool, progress: Progress | None) -> bool:
+        """Whether everything was there already."""
         is_finished, settings = False, self.settings()
         with refusing_together(self.group, CPU):
             if rank(self.group) == 0:
@@ -117,7 +119,7 @@ class _Work:
         if is_finished:
             if rank(self.group) == 0:
                 self.parts.remove()  # which a kill right after the join left
-            return
+            return True
         problem: EigenviewError | None = None
         try:
             self._compute([part for part, is_done in enumerate(known) if not is_done], progress)
@@ -127,6 +129,7 @@ class _Work:
         with refusing_together(self.group, CPU):
             if rank(self.group) == 0:
                 self._join(settings)
+        return False
 
     def settings(self) -> dict[str, str]:
         """What the vectors depend on, by the words that a refusal uses."""

@@ -58,15 +58,27 @@ def look(
         raise DataError(f"images are compared: at least 3 are needed; {source.describe().place} has {len(source)}")
     written = embed(run, source, workers=workers, progress=progress, spec=spec)
     stored = open_embeddings(written.path)
-    told("is the representation healthy: two views of each of some images")
-    diagnosis = diagnose_run(run, source, items=DIAGNOSED, seed=seed, workers=workers)
-    run.directory.save_diagnosis(diagnosis)
+    diagnosis = _known_diagnosis(run.directory, seed) if written.was_there else None
+    if diagnosis is None:
+        told("is the representation healthy: two views of each of some images")
+        diagnosis = diagnose_run(run, source, items=DIAGNOSED, seed=seed, workers=workers)
+        run.directory.save_diagnosis(diagnosis)
     told("copies and odd ones out")
     copies = duplicates(stored, source=source)
     outliers = most_isolated(stored.vectors)
     told("groups, and a sample for the map")
     keep_sample(run, source, stored, copies, outliers, seed)
     return Looked(run.directory, stored, diagnosis, copies, outliers, written.unreadable)
+
+
+def _known_diagnosis(directory: RunDirectory, seed: int) -> Diagnosis | None:
+    """That of an earlier look at the same images with the same encoder, if it came to its end."""
+    try:
+        sample, diagnosis = directory.sample(), directory.diagnosis()
+    except DataError:
+        return None
+    is_whole = sample is not None and sample.seed == seed and len(sample.outliers) > 0  # written last, by a look alone
+    return diagnosis if is_whole and diagnosis is not None and diagnosis.figures.n <= DIAGNOSED else None
 
 
 def most_isolated(vectors: torch.Tensor) -> NDArray[np.int64]:

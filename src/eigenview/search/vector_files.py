@@ -96,7 +96,8 @@ def vectors_subject(
         kept.append(source if len(items) == len(source) else subset(source, items))
     view = CentreView(1, 1)
     encoder = NoEncoder(stored.place, stored.width)
-    return VectorSubject(name, encoder, view, None, stored.vectors, rows, file_digest(stored.place)), kept
+    digest = file_digest(stored.place)
+    return VectorSubject(name, encoder, view, vectors=stored.vectors, rows=rows, digest=digest), kept
 
 
 def evaluate_vectors(

@@ -31,10 +31,6 @@ class Begun:
     recipe: Recipe
     shape: Shape  # of the first image
 
-    def settings(self, config: TrainConfig) -> EncoderSettings:
-        """As the run keeps them: with all that is needed to build the encoder again."""
-        return config.encoder.built_as(self.facts)
-
     def record(self, settings: EncoderSettings) -> EncoderRecord:
         view = centre_view(self.recipe, side=min(self.shape[:2]))
         return EncoderRecord.of(settings, self.encoder.channels, self.facts, view)

@@ -13,6 +13,7 @@ from eigenview.data import StreamSource
 from eigenview.devices import find_device
 from eigenview.errors import SettingError
 from eigenview.methods import find_method
+from eigenview.names import counted
 from eigenview.nn.pretrained import EFFICIENTNET, has_pretrained_efficientnet
 from eigenview.nn.settings import EncoderSettings
 from eigenview.runs import TrainConfig, read_config
@@ -85,7 +86,7 @@ def _wishes(settings: Mapping[str, Any], count: int | None, shape: Shape, device
     reads_captions = _reads_captions(settings)
     wishes = _locked_wishes(settings, device) if reads_captions else []
     is_locked = bool(wishes) or bool(settings.get("encoder", {}).get("locked"))
-    wishes += _view_wishes(settings, shape, device, is_locked=is_locked, reads_captions=reads_captions)
+    wishes += view_wishes(settings, shape, device, is_locked=is_locked, reads_captions=reads_captions)
     side, views = min(shape[:2]), settings.get("views", {})
     size = int(views.get("size") or (CPU_PIXELS if device == "cpu" else 224))
     if device == "cpu":
@@ -121,9 +122,10 @@ def _locked_wishes(settings: Mapping[str, Any], device: str) -> list[Choice]:
     ]
 
 
-def _view_wishes(
-    settings: Mapping[str, Any], shape: Shape, device: str, *, is_locked: bool, reads_captions: bool
+def view_wishes(
+    settings: Mapping[str, Any], shape: Shape, device: str, *, is_locked: bool = False, reads_captions: bool = False
 ) -> list[Choice]:
+    """Preset and size of the views of such images, where the settings name no preset and no crops."""
     height, width, _ = shape
     side, views = min(height, width), settings.get("views", {})
     if views.get("preset", "auto") != "auto" or "crops" in views:
@@ -161,7 +163,7 @@ def _batch(count: int | None, device: str) -> Choice:
     size = most
     while size > 4 and size > count // 8:
         size //= 2
-    return Choice("batch_size", size, f"{count:,} images")
+    return Choice("batch_size", size, counted(count, "image"))
 
 
 def _length(count: int | None, batch: int, steps: int, is_stream: bool) -> Choice:

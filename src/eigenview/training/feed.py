@@ -28,7 +28,7 @@ class Feed:
             _check_length(config, source)
         else:
             steps_per_epoch = batches_of_stream(config, source)
-        self.loader = ViewLoader.shuffled(
+        self.loader = ViewLoader(
             source,
             Views(recipe, seed=config.seed),
             batch_size=config.batch_size,

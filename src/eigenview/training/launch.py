@@ -14,6 +14,7 @@ from eigenview.distributed import refusing_together
 from eigenview.methods import Method
 from eigenview.nn import Tokenizer
 from eigenview.runs import OWN, UNREADABLE, RunDirectory, TrainConfig, data_facts, environment_facts
+from eigenview.runs.unused import removing_unused
 from eigenview.training.afterwards import look_back
 from eigenview.training.agreement import check_same_data, check_same_step
 from eigenview.training.begun import Begun, begin
@@ -46,7 +47,7 @@ def train(
     SIGTERM) saves a checkpoint after the step under way and raises KeyboardInterrupt.
     """
     processes, directory = start_processes(config), RunDirectory(config.out)
-    with ExitStack() as held, processes.watched(directory):
+    with ExitStack() as held, processes.watched(directory), removing_unused():
         together = partial(refusing_together, processes.group, processes.device)
         with together():
             directory.make()
@@ -72,8 +73,11 @@ def train(
             else:
                 trainer.record.forget_after(-1)
         check_same_step(config, trainer.state.progress.step, processes)
-        trainer.fit()
-        if looks_back and processes.is_first and isinstance(images, Source):
+        is_finished = resume and trainer.tell_if_finished()
+        if not is_finished:
+            trainer.fit()
+        is_known = is_finished and directory.diagnosis() is not None and directory.sample() is not None
+        if looks_back and not is_known and processes.is_first and isinstance(images, Source):
             look_back(directory, images, told, encoder=encoder)
         processes.wait_for_all()
     return directory
@@ -94,7 +98,7 @@ def _assembled(
 
     ``own``: an encoder of the user's, which the settings cannot name.
     """
-    named = begun.settings(config) if own is None else config.encoder.model_copy(update={"name": OWN})
+    named = config.encoder.built_as(begun.facts) if own is None else config.encoder.model_copy(update={"name": OWN})
     config = resolve(config, begun.recipe, processes.device, named)
     feed = Feed(config, images, begun.recipe, channels=begun.encoder.channels, group=processes.group)
     method = build_method(config, feed, begun.encoder, processes.group, tokenizer)

@@ -13,8 +13,9 @@ from eigenview.data import Source
 from eigenview.distributed import from_first_process
 from eigenview.errors import DataError, EigenviewError, NotFiniteError
 from eigenview.methods import Method, StepOutput, ViewedBatch
+from eigenview.names import counted, printable
 from eigenview.optim import set_learning_rate
-from eigenview.runs import BEST, LAST, PREVIOUS, RunDirectory, TrainConfig
+from eigenview.runs import BEST, LAST, PREVIOUS, UNREADABLE, RunDirectory, TrainConfig
 from eigenview.training.feed import Feed
 from eigenview.training.interrupt import Interruption
 from eigenview.training.listeners import Listener, Plan
@@ -79,7 +80,15 @@ class Trainer:
                 if self.saved != self.state.progress.step:
                     self._save()
         finally:
+            self._tell_unreadable()
             self.listener.ended()
+
+    def _tell_unreadable(self) -> None:
+        log = self.directory.folder / UNREADABLE
+        if count := log.read_bytes().count(b"\n") if log.is_file() else 0:
+            self.record.tell(
+                f"{counted(count, 'image')} could not be read, and others took their place: listed in {printable(log)}"
+            )
 
     def _plan(self) -> Plan:
         config = self.config
@@ -106,6 +115,17 @@ class Trainer:
             return None
         share = torch.tensor(self._seconds() / (60 * self.config.minutes), device=self.device)
         return float(from_first_process(share, self.group))
+
+    def tell_if_finished(self) -> bool:
+        """Whether a run that goes on has nothing left to do; it is said then, with what would give it more."""
+        if not self._is_done():
+            return False
+        longer = "--minutes" if self.config.minutes is not None else "--epochs" if self.config.epochs else "--steps"
+        self.record.tell(
+            f"this run is finished, at step {self.state.progress.step:,}: nothing is left to train; {longer} N with a "
+            "larger N goes on"
+        )
+        return True
 
     def _is_done(self) -> bool:
         share = self._share_of_time()
@@ -246,6 +266,8 @@ class Trainer:
         """From the checkpoint ``start``, or from the newest that can be read; what was measured since is forgotten."""
         there = self.directory.checkpoints.names()
         names = [start] if start is not None else [name for name in (LAST, PREVIOUS) if name in there]
+        if start is None and names == [PREVIOUS]:
+            self.record.tell(f"the checkpoint {LAST} is gone; going on from {PREVIOUS}")
         if there and not names:
             lost = f"{self.directory.folder} has lost its last checkpoint; there are {', '.join(there)}"
             raise DataError(f"{lost}: go on from one of them (--from {there[0]})")

@@ -63,7 +63,7 @@ def seconds_a_batch(config: TrainConfig, source: AnySource, *, encoder: nn.Modul
     device = find_device(config.device)
     begun = begin(config, source, None if encoder is None else deepcopy(encoder))
     network = begun.encoder.to(device).train()
-    loader = ViewLoader.shuffled(
+    loader = ViewLoader(
         source,
         Views(begun.recipe, seed=config.seed),
         batch_size=config.batch_size,

@@ -55,10 +55,8 @@ def begin_tokens(
     """
     text = ""
     with refusing_together(processes.group, processes.device):
-        if processes.is_first and resume:
-            text = directory.tokenizer.text
-        elif processes.is_first:
-            text = _first(chosen, images).text
+        if processes.is_first:
+            text = directory.tokenizer.text if resume else _first(chosen, images).text
             directory.save_tokenizer(text)
     size = from_first_process(torch.tensor(len(text.encode()), device=processes.device), processes.group)
     data = torch.zeros(int(size), dtype=torch.uint8, device=processes.device)
