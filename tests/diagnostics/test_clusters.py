@@ -1,4 +1,4 @@
-"""Clusters by eigengap, connectivity of the augmentation graph, prototypes in use."""
+"""How many clusters, connectivity of the augmentation graph, prototypes in use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 
 from eigenview.diagnostics import cluster_count, connectivity, prototype_usage
-from eigenview.errors import SettingError, ShapeError
+from eigenview.diagnostics.clusters import clustered_rows
+from eigenview.errors import DataError, SettingError, ShapeError
 from tests.diagnostics.clouds import clustered, gaussian, nearest_by_loops, rotated
 
 
@@ -76,9 +77,31 @@ def test_separate_clusters_are_counted(clusters: int):
 
 
 def test_one_cloud_is_one_cluster():
-    clusters = cluster_count(gaussian(1200, 16))
-    assert (clusters.clusters, clusters.components) == (1, 1)
+    for width in (4, 16, 64):
+        count = cluster_count(gaussian(1200, width))
+        assert (count.clusters, count.components, count.certainty) == (1, 1, "one cloud")
     assert cluster_count(gaussian(3, 2), neighbours=1).nodes == 3
+    assert str(count).startswith("none: one cloud (two halves of the rows agree by ")
+
+
+def test_rows_that_are_all_the_same_are_one_cluster():
+    same = cluster_count(torch.ones(50, 4))
+    assert (same.clusters, same.certainty) == (1, "one cloud")
+    with pytest.raises(DataError, match="all 50 rows are the same: there are no 3 groups"):
+        clustered_rows(torch.ones(50, 4), clusters=3)
+
+
+def test_a_sample_is_clustered_and_numbered():
+    rows = clustered(4, 100, 16, noise=0.15)
+    count, chosen, member = clustered_rows(rows, nodes=200)
+    assert (count.clusters, count.certainty, len(chosen), len(member)) == (4, "clear", 200, 200)
+    assert chosen.tolist() == sorted(set(chosen.tolist()))
+    for group in range(4):
+        assert len({int(row) // 100 for row in chosen[member == group]}) == 1
+    sizes = member.bincount().tolist()
+    assert sizes == sorted(sizes, reverse=True)
+    given, _, member = clustered_rows(rows, clusters=2)
+    assert (given.clusters, given.certainty, int(member.max())) == (2, "given", 1)
 
 
 def test_usage_is_the_entropy_of_assignments():
@@ -103,8 +126,12 @@ def test_bad_input_is_refused():
         connectivity(rows)
     with pytest.raises(ShapeError, match=r"view 0 \(6, 3\), view 1 \(6, 2\)"):
         connectivity(rows, rows[:, :2])
-    with pytest.raises(SettingError, match="from 1 to 5 for 6 rows; got 10"):
-        cluster_count(rows)
+    with pytest.raises(SettingError, match="neighbours and most must be at least 1; got 0 and 38"):
+        cluster_count(rows, neighbours=0)
+    with pytest.raises(DataError, match=r"embeddings must be finite; NaN or Inf in 1 of 6 rows, first 2"):
+        cluster_count(rows.index_fill(0, torch.tensor([2]), torch.nan))
+    with pytest.raises(ShapeError, match="at least 2 rows"):
+        cluster_count(rows[:1])
     with pytest.raises(SettingError, match="from 0 to 2; they run from 0 to 3"):
         prototype_usage(torch.arange(4), 3)
     with pytest.raises(SettingError, match="at least two prototypes"):

@@ -256,7 +256,7 @@ def test_the_smallest_inputs_have_a_diagnosis(n: int, d: int):
 
 
 def test_few_sampled_rows_are_enough_for_a_diagnosis():
-    diagnosis = diagnose(*two_views(gaussian(50, 8), 0.1), sampling=Sampling(anchors=2, nodes=4)).figures
+    diagnosis = diagnose(*two_views(gaussian(50, 8), 0.1), sampling=Sampling(anchors=2, nodes=4, counted=4)).figures
     assert (diagnosis.clusters.nodes, diagnosis.uniformity.anchors) == (4, 2)
 
 

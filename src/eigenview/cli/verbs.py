@@ -47,6 +47,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
     },
     "Label": {
         "label": Verb("label", "a page in the browser: a few pictures by hand, the rest by what is alike", ANSWERED),
+        "clusters": Verb("clusters", "groups without labels, how many there are, typical pictures of each", GOES_ON),
         "choose": Verb("choose", "which pictures to label: a few that stand for all", GOES_ON),
         "spread": Verb("spread", "the labels of all pictures from a few, with probabilities", GOES_ON),
         "predict": Verb("predict", "the labels of later pictures, by what spread kept", GOES_ON),

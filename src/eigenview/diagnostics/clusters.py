@@ -9,16 +9,21 @@ import numpy as np
 import torch
 from scipy import sparse
 from scipy.sparse import csgraph
+from torch import Tensor
 
 from eigenview.diagnostics.estimates import Estimate, share_of_sample
 from eigenview.diagnostics.neighbours import all_nearest, check_neighbours
 from eigenview.diagnostics.rows import Embeddings, JoinedRows, Rows, check_same_shape, open_rows, sampled_rows
 from eigenview.diagnostics.sphere import ANCHORS, Labels, checked_labels
-from eigenview.errors import SettingError, ShapeError
-from eigenview.graph.laplacian import eigengap, joined
+from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.graph.communities import MOST, communities, self_tuned_weights
+from eigenview.graph.laplacian import joined
 from eigenview.graph.nearest import nearest
 
-NODES = 2000  # sampled for the graphs whose eigenvalues or components are sought
+NODES = 2000  # sampled for the graph whose components are sought
+COUNTED, TIES = 4000, 15  # rows among which clusters are counted, and the neighbours each is joined to
+DIRECTIONS = 128  # principal ones that wider rows are reduced to: noise in the others hides clusters
+ROUNDING = 1e-5  # a row this much shorter than the largest, once centred, has no direction but rounding's
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,20 @@ class ClusterCount:
     eigenvalues: tuple[float, ...]  # the smallest of the normalised Laplacian, ascending
     components: int  # of the graph; each has the eigenvalue 0 once
     nodes: int  # sampled rows the graph was built on
+    certainty: str = ""  # clear, blurred, one cloud, or given; empty where an earlier version counted, by the eigengap
+    agreement: float | None = None  # adjusted Rand index of two halves of the rows clustered apart
+    modularity: float | None = None  # of the groups: 0 where they are no closer than chance has it
+
+    def __str__(self) -> str:
+        if not self.certainty:
+            return f"{self.clusters} by eigengap"
+        said = {
+            "clear": f"{self.clusters}, set apart clearly",
+            "blurred": f"about {self.clusters}, which run into each other",
+            "one cloud": "none: one cloud",
+            "given": f"{self.clusters}, as given",
+        }[self.certainty]
+        return said if self.agreement is None else f"{said} (two halves of the rows agree by {self.agreement:.2f})"
 
 
 @dataclass(frozen=True)
@@ -52,22 +71,54 @@ class PrototypeUsage:
 
 
 def cluster_count(
-    embeddings: Embeddings, *, neighbours: int = 10, most: int = 30, nodes: int = NODES, seed: int = 0
+    embeddings: Embeddings, *, neighbours: int = TIES, most: int = MOST, nodes: int = COUNTED, seed: int = 0
 ) -> ClusterCount:
-    """The number of clusters by the largest gap in the spectrum of the kNN graph of ``nodes`` sampled rows.
+    """The number of clusters among ``nodes`` sampled rows, and how sure it is: see :mod:`eigenview.graph.communities`.
 
-    Two rows are joined when either is among the other's ``neighbours`` nearest by cosine, among the sampled ones.
     1 means one cloud; the answer is at most ``most``. A cluster with fewer than about ``neighbours`` sampled rows is
-    not seen. The gap is a suggestion: read it together with the eigenvalues.
+    not seen.
     """
-    rows = open_rows(embeddings, least=3)
+    return clustered_rows(embeddings, neighbours=neighbours, most=most, nodes=nodes, seed=seed)[0]
+
+
+def clustered_rows(
+    embeddings: Embeddings,
+    *,
+    clusters: int | None = None,
+    neighbours: int = TIES,
+    most: int = MOST,
+    nodes: int = COUNTED,
+    seed: int = 0,
+) -> tuple[ClusterCount, Tensor, Tensor]:
+    """The count, the sampled rows (m,), and the group of each of them (m,), the largest first.
+
+    Rows are centred and joined to their ``neighbours`` nearest by cosine among the sampled ones, fewer where there are
+    fewer than eight times as many, with self-tuned weights. ``clusters`` says how many groups, where that is known.
+    """
+    rows = open_rows(embeddings, least=2, directions=False)
+    if neighbours < 1 or most < 1:
+        raise SettingError(f"neighbours and most must be at least 1; got {neighbours} and {most}")
     chosen = sampled_rows(rows.n, nodes, seed)
-    check_neighbours(neighbours, len(chosen))
-    sample = Rows(rows.take(chosen), len(chosen), rows.d, rows.dtype)
-    graph = _graph_of_nearest([sample], neighbours)
-    gap = eigengap(graph, most=min(most, len(chosen) - 1))
+    unit = _around_mean(rows.take(chosen))
+    if not bool(unit.any()):
+        if clusters is not None and clusters > 1:
+            raise DataError(f"all {len(chosen):,} rows are the same: there are no {clusters} groups")
+        same = ClusterCount(1, (0.0,), 1, len(chosen), "one cloud" if clusters is None else "given", 0.0, 0.0)
+        return same, chosen, torch.zeros(len(chosen), dtype=torch.long)
+    width = min(neighbours, max(2, len(chosen) // 8), len(chosen) - 1)
+    graph = self_tuned_weights(nearest(unit, unit, k=width, excludes_self=True), width)
+    groups = communities(graph, clusters=clusters, most=most, seed=seed)
     components = csgraph.connected_components(graph, directed=False)[0]
-    return ClusterCount(gap.clusters, tuple(gap.eigenvalues.tolist()), int(components), len(chosen))
+    count = ClusterCount(
+        groups.clusters,
+        tuple(groups.eigenvalues[: most + 1].tolist()),
+        int(components),
+        len(chosen),
+        groups.certainty,
+        groups.agreement,
+        groups.modularity,
+    )
+    return count, chosen, torch.from_numpy(groups.member)
 
 
 def connectivity(
@@ -127,6 +178,19 @@ def prototype_usage(assignment: Labels, prototypes: int) -> PrototypeUsage:
     entropy = float(torch.special.entr(counts / counts.sum()).sum())
     most = math.log(max(2, min(prototypes, len(numbers))))
     return PrototypeUsage(entropy / most, math.exp(entropy), int((counts == 0).sum()), prototypes)
+
+
+def _around_mean(rows: Tensor) -> Tensor:
+    """Unit rows (m, d) around their mean, on the CPU, in their principal directions; 0 where only rounding is left."""
+    least = ROUNDING * float(torch.linalg.vector_norm(rows, dim=1).amax())
+    centred = rows - rows.mean(dim=0)
+    length = torch.linalg.vector_norm(centred, dim=1, keepdim=True)
+    unit = torch.where(length > least, centred / length.clamp_min(torch.finfo(rows.dtype).tiny), 0).cpu()
+    if unit.shape[1] <= DIRECTIONS or not bool(unit.any()):
+        return unit
+    moved = unit - unit.mean(dim=0)
+    directions = torch.linalg.eigh(moved.T @ moved).eigenvectors[:, -DIRECTIONS:]
+    return torch.nn.functional.normalize(moved @ directions, dim=1)
 
 
 def _graph_of_nearest(sources: list[Rows], neighbours: int, cosine: float = -math.inf) -> sparse.csr_array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
-from eigenview.diagnostics.clusters import NODES, ClusterCount, PrototypeUsage, cluster_count, connectivity
+from eigenview.diagnostics.clusters import COUNTED, NODES, ClusterCount, PrototypeUsage, cluster_count, connectivity
 from eigenview.diagnostics.dimensions import spectrum
 from eigenview.diagnostics.duplicates import COSINE, duplicate_share
 from eigenview.diagnostics.figures import VERSION, Diagnosis, Figures, ViewFigures
@@ -34,7 +34,8 @@ class Sampling:
     """How much to look at where looking at everything is quadratic."""
 
     anchors: int = ANCHORS  # rows compared with all rows
-    nodes: int = NODES  # rows of the graphs
+    nodes: int = NODES  # images of the graph that views are joined in
+    counted: int = COUNTED  # rows among which clusters are counted
     neighbours: int = 10  # of a row, where neighbourhoods are compared
     t: float = 2.0  # of uniformity
     duplicate_cosine: float = COSINE
@@ -151,10 +152,7 @@ def _opened(z_a: Embeddings, z_b: Embeddings | None, unaugmented: Embeddings | N
 
 
 def _clusters(rows: Rows, sampling: Sampling) -> ClusterCount | None:
-    nodes = min(rows.n, sampling.nodes)
-    if nodes < 3:
-        return None
-    return cluster_count(rows, neighbours=min(sampling.neighbours, nodes - 1), nodes=sampling.nodes, seed=sampling.seed)
+    return None if rows.n < 3 else cluster_count(rows, nodes=sampling.counted, seed=sampling.seed)
 
 
 def _views(first: Rows, second: Rows, sampling: Sampling) -> ViewFigures:

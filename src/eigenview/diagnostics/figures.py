@@ -129,7 +129,7 @@ def _table(figures: Figures) -> list[tuple[str, str]]:
 def _table_of_extras(figures: Figures) -> list[tuple[str, str]]:
     said = []
     if (count := figures.clusters) is not None:
-        said.append(("clusters", f"{count.clusters} by eigengap, {count.components} components, {count.nodes:,} rows"))
+        said.append(("clusters", f"{count}; {count.components} components, {count.nodes:,} rows"))
     if (views := figures.views) is not None:
         meeting = views.connectivity
         said += [

@@ -5,7 +5,6 @@ from __future__ import annotations
 from eigenview.evaluation.baselines import ColourStatistics, RawPixels
 from eigenview.evaluation.caption_retrieval import CaptionRecall, caption_recall, caption_scores
 from eigenview.evaluation.clustering import (
-    adjusted_rand_index,
     cluster,
     cluster_hits,
     contingency,
@@ -34,6 +33,7 @@ from eigenview.evaluation.selection import EncoderChoice, choose_encoder
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
 from eigenview.evaluation.tasks import open_folds, open_labelled, open_task, split_by_class
 from eigenview.evaluation.zero_shot import TEMPLATES, class_vectors, zero_shot_scores
+from eigenview.graph.clustering import adjusted_rand_index
 
 __all__ = [
     "BASELINES",

@@ -60,15 +60,6 @@ def normalised_mutual_information(table: Counts) -> float:
     return float(information / entropy) if entropy > 0 else 1.0
 
 
-def adjusted_rand_index(table: Counts) -> float:
-    """Agreement on pairs of rows, 1 for equal partitions and 0 on average by chance (Hubert & Arabie 1985)."""
-    pairs = _pairs(table).sum()
-    rows, columns = _pairs(table.sum(axis=1)).sum(), _pairs(table.sum(axis=0)).sum()
-    expected = rows * columns / max(_pairs(np.asarray(table.sum())), 1.0)
-    most = (rows + columns) / 2
-    return float((pairs - expected) / (most - expected)) if most != expected else 1.0
-
-
 def matched_classes(table: Counts) -> npt.NDArray[np.int64]:
     """The class of each cluster, −1 for none, in the one-to-one matching with the most rows right (Hungarian)."""
     clusters, classes = optimize.linear_sum_assignment(-table)
@@ -86,8 +77,3 @@ def cluster_hits(assignment: Tensor, labels: Tensor) -> Tensor:
 def _entropy(shares: Counts) -> float:
     positive = shares[shares > 0]
     return float(-(positive * np.log(positive)).sum())
-
-
-def _pairs(counts: Counts) -> Counts:
-    pairs: Counts = counts * (counts - 1) / 2
-    return pairs

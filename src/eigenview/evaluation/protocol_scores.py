@@ -12,7 +12,6 @@ from torch import Tensor
 from eigenview.evaluation.checks import check_split
 from eigenview.evaluation.clustering import (
     STARTS,
-    adjusted_rand_index,
     cluster,
     cluster_hits,
     contingency,
@@ -27,6 +26,7 @@ from eigenview.evaluation.retrieval import retrieve
 from eigenview.evaluation.scores import mean_score, subsample_interval
 from eigenview.evaluation.subjects import Measuring, Subject
 from eigenview.files import JSON
+from eigenview.graph.clustering import adjusted_rand_index
 from eigenview.progress import progress_bar
 from eigenview.runs import Score
 

@@ -98,8 +98,7 @@ def label_stored_sample(run: OpenedRun, tasks: Sequence[Task | Folds]) -> bool:
 
 def _clusters(features: Tensor, labels: NDArray[np.int64] | None, seed: int) -> Tensor:
     known = 0 if labels is None else int((np.unique(labels) >= 0).sum())
-    neighbours = min(10, len(features) - 1)
-    count = known if known > 1 else cluster_count(features, neighbours=neighbours, seed=seed).clusters
+    count = known if known > 1 else cluster_count(features, seed=seed).clusters
     if count < LEAST_CLUSTERS:
         count = UNLABELLED_CLUSTERS
     return cluster(features, min(count, len(features) // 2 + 1), seed=seed)

@@ -18,10 +18,12 @@ from eigenview.extras import extra_module
 from eigenview.labels import (
     Audit,
     Chosen,
+    ImageClusters,
     Labeller,
     Suggestions,
     audit,
     choose_images,
+    cluster_images,
     labels_from,
     own_labels,
     read_labeller,
@@ -103,6 +105,10 @@ class Embeddings:
         Compared are each image's nearest ``neighbours``, and all of a cosine of at least ``cosine``.
         """
         return duplicates(self.stored, cosine=cosine, neighbours=neighbours, source=_pictures(source))
+
+    def clusters(self, number: int | None = None, *, seed: int = 0) -> ImageClusters:
+        """Groups without labels, as many as there are, or ``number``; ``.write("a.csv")`` and ``.sheet("a.png")``."""
+        return cluster_images(self.stored, number, seed=seed)
 
     def choose(
         self, count: int = 10, *, labels: AnyLabels | None = None, way: str = "coverage", seed: int = 0

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from eigenview.distributed import Group, gather_rows, refuse_together, row_counts, row_offset, sum_over_processes
@@ -16,6 +18,8 @@ BLOCK_ELEMENTS = 1 << 21  # similarities held at a time: 8 MB in float32
 LARGEST_BLOCK = 1 << 14  # rows, however few the clusters; and those summed before the sums go to float64
 PROPOSALS = 256  # candidate centroids k-means++ draws at a time
 CHUNK = 64  # width of the pieces in which the nearest centroid is looked for
+
+Counts = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -88,6 +92,15 @@ def best_clustering(
     """The highest objective of so many starts of :func:`spherical_kmeans`, with ``seed`` and those that follow it."""
     tries = (spherical_kmeans(embeddings, clusters, iterations=iterations, seed=seed + n) for n in range(starts))
     return max(tries, key=lambda clustering: clustering.objective)
+
+
+def adjusted_rand_index(table: Counts) -> float:
+    """Agreement on pairs of rows, 1 for equal partitions and 0 on average by chance (Hubert & Arabie 1985)."""
+    pairs = _pairs(table).sum()
+    rows, columns = _pairs(table.sum(axis=1)).sum(), _pairs(table.sum(axis=0)).sum()
+    expected = rows * columns / max(_pairs(np.asarray(table.sum())), 1.0)
+    most = (rows + columns) / 2
+    return float((pairs - expected) / (most - expected)) if most != expected else 1.0
 
 
 class _UnitRows:
@@ -257,3 +270,8 @@ def _problem(embeddings: Tensor) -> EigenviewError | None:
         shape = tuple(embeddings.shape)
         return ShapeError(f"embeddings must be a floating (n, d) matrix with d >= 1; got {shape}, {embeddings.dtype}")
     return None
+
+
+def _pairs(counts: Counts) -> Counts:
+    pairs: Counts = counts * (counts - 1) / 2
+    return pairs

@@ -134,7 +134,7 @@ def spectral_embedding(
     if not 1 <= dimensions <= nodes - first:
         rule = f"1 to {nodes - first} for {nodes} nodes" + (" without the first vector" if drop_first else "")
         raise SettingError(f"dimensions must be {rule}; got {dimensions}")
-    vectors = _eigenpairs(graph, dimensions + first, normalization)[1][:, first:]
+    vectors = eigenpairs(graph, dimensions + first, normalization)[1][:, first:]
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
     return _as_tensor(vectors * np.where(largest < 0, -1.0, 1.0), graph)
 
@@ -164,13 +164,13 @@ def eigengap(
     nodes = graph.shape[0]
     if most < 1 or nodes < 2:
         raise SettingError(f"eigengap needs most >= 1 and at least two nodes; got {most} and {nodes}")
-    values = _eigenpairs(graph, min(most + 1, nodes), normalization)[0]
+    values = eigenpairs(graph, min(most + 1, nodes), normalization)[0]
     gaps = np.diff(values)
     clusters = int(gaps.argmax()) + 1 if gaps.max() > 0 else len(gaps)
     return Eigengap(clusters, torch.from_numpy(values))
 
 
-def _eigenpairs(graph: Tensor | sparse.csr_array, count: int, normalization: Normalization) -> tuple[Array, Array]:
+def eigenpairs(graph: Tensor | sparse.csr_array, count: int, normalization: Normalization) -> tuple[Array, Array]:
     """The smallest eigenvalues (count,) and eigenvectors (n, count), the trivial one first.
 
     Component by component: each has the eigenvalue 0 exactly once, with a known vector, so that an iterative solver

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from eigenview.diagnostics.estimates import mean_of_sets
 from eigenview.errors import SettingError
-from eigenview.evaluation.clustering import adjusted_rand_index, contingency
-from eigenview.graph.clustering import best_clustering
+from eigenview.evaluation.clustering import contingency
+from eigenview.graph.clustering import adjusted_rand_index, best_clustering
 
 Interval = dict[str, float]  # mean, low, high
 

@@ -6,6 +6,7 @@ from eigenview.labels.auditing import Suspicions, audit_labels
 from eigenview.labels.audits import Audit, Outlier, Suspect, audit
 from eigenview.labels.calibration import calibration_error
 from eigenview.labels.choosing import CHOOSERS, choose
+from eigenview.labels.clusters import ImageClusters, cluster_images
 from eigenview.labels.graph import ImageGraph, Projection, image_graph, projection
 from eigenview.labels.kept import KeptGraph, kept_graph
 from eigenview.labels.label_files import GivenLabels, labels_from, own_labels, read_labels, write_labels
@@ -29,6 +30,7 @@ __all__ = [
     "Chosen",
     "GivenLabels",
     "Head",
+    "ImageClusters",
     "ImageGraph",
     "KeptGraph",
     "Labeller",
@@ -45,6 +47,7 @@ __all__ = [
     "calibration_error",
     "choose",
     "choose_images",
+    "cluster_images",
     "graph_and_head",
     "harmonic",
     "image_graph",

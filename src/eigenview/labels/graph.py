@@ -19,11 +19,11 @@ from torch import Tensor
 
 from eigenview.errors import SettingError
 from eigenview.evaluation.checks import check_features, working_dtype
+from eigenview.graph.communities import SHARPNESS, distances, self_tuned_weights
 from eigenview.graph.nearest import Neighbours, nearest
 
 NEIGHBOURS = 15
 KNOWN = 20  # neighbours of each row that are kept, for TypiClust's density
-SHARPNESS = 4.0  # an edge to the k-th neighbour, where both reach as far, weighs exp(−4)
 DIRECTIONS = 128  # more columns than these are reduced: a tenth of the time, and as good a graph
 SAMPLE = 20_000  # rows that the directions are found by
 ROUNDING = 1e-5  # a row this much shorter than the others, once centred, has no direction but rounding's
@@ -98,16 +98,8 @@ def graph_of_neighbours(
     rows: Tensor, known: Neighbours, neighbours: int = NEIGHBOURS, sharpness: float = SHARPNESS
 ) -> ImageGraph:
     """The graph in which each row is joined to the first ``neighbours`` of those known."""
-    index = known.index[:, :neighbours].numpy()
-    distance = distances(known)[:, :neighbours].numpy()
-    reach = distance[:, -1]
-    some = reach[reach > 0]
-    reach = np.where(reach > 0, reach, np.median(some) if len(some) else 1.0)  # a row whose nearest are all its copies
-    weights = np.exp(-sharpness * distance**2 / (reach[:, None] * reach[index])).astype(np.float32)
-    first = np.arange(len(index) + 1) * index.shape[1]
-    directed = sparse.csr_array((weights.ravel(), index.ravel(), first), shape=(len(index), len(index)))
-    directed.sort_indices()
-    return ImageGraph(rows, known, index.shape[1], sparse.csr_array(directed.maximum(directed.T)))
+    joined = min(neighbours, known.index.shape[1])
+    return ImageGraph(rows, known, joined, self_tuned_weights(known, joined, sharpness))
 
 
 def projection(embeddings: Tensor, *, directions: int = DIRECTIONS) -> Projection:
@@ -122,12 +114,6 @@ def projection(embeddings: Tensor, *, directions: int = DIRECTIONS) -> Projectio
     covariance = ((unit - centre).T @ (unit - centre)).double()
     principal = torch.linalg.eigh(covariance).eigenvectors[:, -directions:].flip(1)
     return replace(centred, centre=centre, directions=principal.to(rows.dtype))
-
-
-def distances(known: Neighbours) -> Tensor:
-    """d = √(2 − 2·cos), (n, k); ascending."""
-    squares = (2 - 2 * known.similarity).clamp_min(0)
-    return squares.where(squares > 4 * torch.finfo(squares.dtype).eps, 0).sqrt()
 
 
 def _unit(rows: Tensor, least: float) -> Tensor:

@@ -223,8 +223,8 @@ def _geometry(runs: Sequence[RunFiles], structure: Structure | None) -> Section:
     if any(run.sample is not None or run.diagnosis is not None for run in runs):
         note = "a slow fall uses many directions; a cliff is collapse"
         charts.append(chart("spectrum", "Singular values", note, size="tall"))
-        gap = "" if structure is None or structure.laplacian is None else f" Here: {structure.laplacian.clusters}."
-        note = f"of the graph of nearest neighbours; the largest gap suggests how many groups there are.{gap}"
+        count = "" if structure is None or structure.laplacian is None else f" Groups: {structure.laplacian}."
+        note = f"of the graph of nearest neighbours; groups set apart leave a jump after as many values.{count}"
         charts.append(chart("laplacian", "Laplacian spectrum", note, size="tall"))
     body = element("div.multiples", *charts) if charts else element("p.quiet", NO_SAMPLE)
     return section("geometry", "Geometry", "Geometry", "The shape of the embedding on its sphere.", body)

@@ -195,7 +195,7 @@ def spectra(sample: Sample) -> tuple[tuple[str, tuple[float, ...]], ...]:
 
 def _laplacian(features: Tensor, seed: int) -> ClusterCount | None:
     try:
-        return cluster_count(features, neighbours=min(NEIGHBOURS, len(features) - 1), seed=seed)
+        return cluster_count(features, seed=seed)
     except EigenviewError:
         return None
 

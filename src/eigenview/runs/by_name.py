@@ -51,7 +51,7 @@ def open_encoder(
     encoder = loaded.encoder
     record = EncoderRecord.of(chosen.built_as(loaded.facts), encoder.channels, loaded.facts, view, source=spec)
     directory = RunDirectory(folder)
-    data = data_facts(source, _recipe(view, shape), shape, fingerprint=None)
+    data = data_facts(source, usual_recipe(view, shape), shape, fingerprint=None)
     directory.prepare_by_name(record, data, environment_facts(torch.device(device), 1))
     return OpenedRun(directory, PUBLISHED, encoder.to(device), {})
 
@@ -176,7 +176,7 @@ def view_of(given: InputSpec, side: int) -> CentreView:
     )
 
 
-def _recipe(view: CentreView, shape: Shape) -> Recipe:
+def usual_recipe(view: CentreView, shape: Shape) -> Recipe:
     """Random views as training would draw them of such images, in the size and by the statistics of ``view``."""
     recipe = auto_recipe(shape[0], shape[1], len(view.mean))
     crops = [replace(crop, size=view.size) for crop in recipe.crops]

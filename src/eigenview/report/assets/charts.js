@@ -82,7 +82,7 @@
       const upper = found.values[found.clusters];
       if (alone && upper !== undefined) {
         const middle = (found.values[found.clusters - 1] + upper) / 2;
-        said.push({ x: found.clusters + .5, y: middle, text: `gap after ${found.clusters}`, showarrow: true, arrowhead: 0, arrowcolor: colour("soft"), ax: 48, ay: middle < .12 * Math.max(...found.values) ? -1 : 22, font: { size: 11, color: colour("ink") } });
+        said.push({ x: found.clusters + .5, y: middle, text: `${found.clusters} groups`, showarrow: true, arrowhead: 0, arrowcolor: colour("soft"), ax: 48, ay: middle < .12 * Math.max(...found.values) ? -1 : 22, font: { size: 11, color: colour("ink") } });
       }
     });
     draw("laplacian", traces, layout(axis("number"), axis("eigenvalue", { rangemode: "tozero" }), { annotations: said }));
