@@ -72,7 +72,7 @@ bench: $(PEERS)/.ready
 
 test-peers: $(PEERS)/.ready
 	@OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/nn/test_libraries.py tests/nn/test_hugging_face.py \
-	  tests/search/test_embed_by_name.py
+	  tests/nn/test_text_libraries.py tests/losses/test_open_clip.py tests/search/test_embed_by_name.py
 
 # Peers need torchvision, which fits only the torch it was built for: the registry's newest pair, not the pinned one.
 $(PEERS)/.ready: benchmarks/requirements.txt

@@ -11,6 +11,7 @@ from eigenview.errors import DataError, SettingError
 from eigenview.losses import clip_loss
 from eigenview.methods import MethodContext, ViewedBatch, find_method
 from eigenview.methods.captions import CLIPSettings, drawn_captions, joined_ids
+from eigenview.names import named_code
 from eigenview.nn import Tokenizer, wrap
 
 THREE = ("the first of them", "the second of them", "the third of them")
@@ -117,6 +118,37 @@ def test_a_kernel_takes_the_place_of_the_cosine_and_its_scale():
     entropy = torch.nn.functional.cross_entropy
     torch.testing.assert_close(method(batch).loss, (entropy(scores, right) + entropy(scores.T, right)) / 2)
     assert method.undecayed_parts() == ()
+
+
+def letters(texts: list[str]) -> torch.Tensor:
+    """How often each letter comes: a text encoder of a user's own, for soft targets."""
+    return torch.tensor([[float(text.count(letter)) for letter in "abcdefgh"] for text in texts])
+
+
+def test_soft_targets_by_an_encoder_that_is_given():
+    captions = [("a cab",), ("a bad egg",), ("he had a bag",), ("bed",)]
+    name = "tests.methods.test_captions:letters"
+    with named_code(name):
+        method = method_of(captions, soft_targets=True, target_encoder=name, target_temperature=0.3)
+    batch = batch_of(captions)
+    texts = method.text_head(method.text(method.tokenizer([first for first, *_ in captions])))
+    about = torch.nn.functional.normalize(letters([first for first, *_ in captions]).double(), dim=1)
+    expected = clip_loss(
+        method.encoder(batch.groups[0]), texts, image_vectors=about, text_vectors=about, target_temperature=0.3
+    )
+    torch.testing.assert_close(method.step(batch).loss, expected, rtol=1e-6, atol=1e-6)
+    assert "caption_map" not in method.state_dict()
+
+
+def test_what_is_no_target_encoder_is_refused():
+    captions = [("a cab",), ("a bad egg",)]
+    with pytest.raises(SettingError, match="give soft_targets too"):
+        method_of(captions, target_encoder="tests.methods.test_captions:letters")
+    with (
+        named_code("tests.methods.test_captions:THREE"),
+        pytest.raises(SettingError, match="must turn a list of texts"),
+    ):
+        method_of(captions, soft_targets=True, target_encoder="tests.methods.test_captions:THREE")
 
 
 def test_no_captions_are_refused():

@@ -1,15 +1,24 @@
-"""Fixed vectors of captions for soft targets: TF-IDF, then a singular value decomposition (Deerwester et al. 1990)."""
+"""Fixed vectors of captions for soft targets: TF-IDF, then a singular value decomposition (Deerwester et al. 1990).
+
+Or those of a text encoder that is given.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from eigenview.errors import SettingError, ShapeError
+from eigenview.names import own_code
 from eigenview.nn import Tokenizer
+from eigenview.nn.text import by_length
+from eigenview.nn.text_libraries import library_text, library_tokens, text_library
+
+GivenVectors = Callable[[Sequence[str]], Tensor]
 
 WIDTH = 128  # of the vectors
 MOST = 100_000  # captions that are looked at
@@ -44,3 +53,25 @@ def caption_map(captions: Iterable[str], tokenizer: Tokenizer, *, width: int = W
 def caption_vectors(tokens: Tensor, table: Tensor) -> Tensor:
     """(n, width) of length 1, from tokens (n, l)."""
     return normalize(table[tokens].sum(dim=1), dim=1)
+
+
+def given_vectors(name: str) -> GivenVectors:
+    """Texts → vectors (n, p) of length 1 without gradient, by the text encoder called ``name``.
+
+    ``hf:NAME_OR_FOLDER``, ``open_clip:NAME/TAG``, or ``module:attribute`` of a user's own that does just that.
+    """
+    if not text_library(name):
+        own = own_code(name, kind="target encoder")
+        if not callable(own):
+            raise SettingError(f"{name} must turn a list of texts into vectors (n, p); got {type(own).__name__}")
+        return lambda texts: _checked(own(list(texts)), len(texts), name)
+    tokenizer = library_tokens(name)
+    encoder = library_text(name, tokenizer, pretrained=True).eval()
+    return torch.no_grad()(lambda texts: normalize(by_length(encoder, tokenizer(texts)).float(), dim=1))
+
+
+def _checked(rows: object, count: int, name: str) -> Tensor:
+    if not isinstance(rows, Tensor) or rows.ndim != 2 or len(rows) != count:
+        shape = tuple(rows.shape) if isinstance(rows, Tensor) else type(rows).__name__
+        raise ShapeError(f"{name} must give a tensor ({count}, p) for {count} texts; got {shape}")
+    return normalize(rows.detach().float(), dim=1)

@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 from eigenview.distributed import Group, gather_rows, row_counts, row_offset
-from eigenview.errors import DataError
+from eigenview.errors import DataError, SettingError
 from eigenview.files import text_digest
 from eigenview.losses import CLIPLoss, SigLIPLoss
-from eigenview.methods.caption_map import caption_map, caption_vectors
+from eigenview.methods.caption_map import GivenVectors, caption_map, caption_vectors, given_vectors
 from eigenview.methods.method import (
     HeadPart,
     Method,
@@ -69,14 +69,14 @@ class CaptionMethod(Method):
         assert context.tokenizer is not None
         self.tokenizer = context.tokenizer
         self.head = self.build_head()
-        self.text = settings.text.build(self.tokenizer)
+        self.text = context.text or settings.text.build(self.tokenizer)
         self.text_head = build_head("clip", self.text.feature_width, output=self.head.output_width)
 
     @classmethod
     def text_settings(cls, settings: MethodSettings) -> TextSettings | None:
         return settings.text if isinstance(settings, CaptionSettings) else None
 
-    def soft_targets(self, tokens: Tensor) -> Tensor | None:
+    def soft_targets(self, captions: Sequence[str], tokens: Tensor) -> Tensor | None:
         """Fixed vectors (m, p) of the captions, where they say how far images belong together; None: ids say it."""
         return None
 
@@ -88,9 +88,10 @@ class CaptionMethod(Method):
         images = by_view(self.head(self.features(batch)), batch.items)
         captions = drawn_captions(batch, self.settings.caption_weights, self.context.seed)
         has_one = torch.tensor([caption is not None for caption in captions], device=images[0].device)
-        tokens = self.tokenizer([caption for caption in captions if caption is not None]).to(images[0].device)
+        drawn = [caption for caption in captions if caption is not None]
+        tokens = self.tokenizer(drawn).to(images[0].device)
         texts = self.text_head(by_length(self.text, tokens))
-        more = self.soft_targets(tokens)
+        more = self.soft_targets(drawn, tokens)
         ids, is_first, repeats = joined_ids(batch.indices, captions, self.context.group)
         kept = is_first if self.settings.repeats == "left-out" else torch.ones_like(is_first)
         if more is not None:
@@ -116,7 +117,8 @@ class CaptionMethod(Method):
     def parts(self) -> MethodParts:
         chosen = self.settings.text
         head = HeadPart("clip", output=self.head.output_width, prefix="text_head.")
-        text = TextPart(chosen.name, chosen.width, chosen.depth, head, tokenizer=text_digest(self.tokenizer.text))
+        kept = {"tokenizer": text_digest(self.tokenizer.text), "config": getattr(self.text, "config", "")}
+        text = TextPart(chosen.name, chosen.width, chosen.depth, head, **kept)
         return replace(super().parts(), text=text)
 
 
@@ -177,6 +179,8 @@ class CLIPSettings(CaptionSettings):
     kernel: str | None = None  # as text, such as Laplacian(0.2), in the place of the cosine; its settings stay
     soft_targets: bool = False  # images belong together as far as their captions are alike (X-CLR), by TF-IDF and SVD
     target_temperature: float = Field(0.1, gt=0)  # of soft targets
+    target_encoder: str | None = None  # whose vectors of captions make soft targets, in the place of TF-IDF: hf:NAME,
+    # open_clip:NAME/TAG, or module:attribute that turns texts into vectors; it does not learn
 
 
 class CLIPMethod(CaptionMethod):
@@ -188,11 +192,18 @@ class CLIPMethod(CaptionMethod):
     def __init__(self, encoder: Encoder, settings: CLIPSettings, context: MethodContext) -> None:
         super().__init__(encoder, settings, context)
         self.objective = objective_from(CLIPLoss, settings, context.group, temperature=settings.temperature)
-        if settings.soft_targets:
+        self._given: GivenVectors | None = None
+        if settings.target_encoder is not None:
+            if not settings.soft_targets:
+                raise SettingError("target_encoder is that of soft targets: give soft_targets too, or leave it out")
+            self._given = given_vectors(settings.target_encoder)
+        elif settings.soft_targets:
             assert context.captions is not None
             self.register_buffer("caption_map", caption_map(context.captions(), self.tokenizer))
 
-    def soft_targets(self, tokens: Tensor) -> Tensor | None:
+    def soft_targets(self, captions: Sequence[str], tokens: Tensor) -> Tensor | None:
+        if self._given is not None:
+            return self._given(captions).to(tokens.device)
         return caption_vectors(tokens, self.caption_map) if self.settings.soft_targets else None
 
     def after_update(self) -> None:

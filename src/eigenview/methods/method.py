@@ -14,7 +14,7 @@ from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.graph.kernel_text import read_kernel
 from eigenview.losses.module import Objective
-from eigenview.nn import MLP, Encoder, Identity, Prototypes, Tokenizer, build_head, in_micro_batches
+from eigenview.nn import MLP, Encoder, Identity, Prototypes, TextEncoder, Tokenizer, build_head, in_micro_batches
 from eigenview.nn.settings import TextSettings
 from eigenview.settings import Strict
 
@@ -37,6 +37,7 @@ class MethodContext:
     steps_per_epoch: int
     seed: int = 0
     tokenizer: Tokenizer | None = None  # None: no captions
+    text: TextEncoder | None = None  # one that came with weights; None: the method builds its own
     captions: Callable[[], Iterable[str]] | None = None  # all of them, to be looked through before training
     group: Group = None
     micro_batch: int | None = None  # views that pass the encoder at a time; None: all of a resolution
@@ -85,6 +86,7 @@ class TextPart:
     head: HeadPart
     prefix: str = "text."
     tokenizer: str = ""  # its digest; empty in a run of earlier versions
+    config: str = ""  # of a library's, to build it again without asking for it
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from eigenview.nn.queues import CropQueue, Queue
 from eigenview.nn.resnet import ResNet
 from eigenview.nn.shuffle import Shuffle, shuffle_rows, unshuffle_rows
 from eigenview.nn.small import SmallEncoder
-from eigenview.nn.text import TEXT_ENCODERS, TextEncoder, TextTower, TextTransformer
+from eigenview.nn.text import TextEncoder, TextTower, TextTransformer
+from eigenview.nn.text_build import TEXT_ENCODERS
 from eigenview.nn.tokens import Tokenizer
 from eigenview.nn.vit import VisionTransformer
 from eigenview.nn.weights import LoadReport, fill_module, load_weights, read_weights

@@ -1,4 +1,4 @@
-"""Vision models of transformers, by name or from a folder: DINOv2, DINOv3, ViT, the image towers of CLIP and SigLIP.
+"""Models of transformers, by name or from a folder: DINOv2, DINOv3, ViT, either tower of CLIP and SigLIP.
 
 Nothing of a model's own code is ever run, and weights are read from safetensors only.
 """
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -23,9 +23,11 @@ from eigenview.nn.inputs import RANDOM, EncoderFacts, InputSpec, LoadedEncoder, 
 from eigenview.nn.libraries import hugging_face_hub, library, loading
 from eigenview.nn.wrapped import wrap
 
-TOWERS = {  # models with a text side: the class of their image tower
-    "clip": "CLIPVisionModelWithProjection",
-    "siglip": "SiglipVisionModel",
+Side = Literal["vision", "text"]
+NAMED: dict[Side, str] = {"vision": "image", "text": "text"}
+TOWERS: dict[str, dict[Side, str]] = {  # models of two sides: the classes of their towers
+    "clip": {"vision": "CLIPVisionModelWithProjection", "text": "CLIPTextModelWithProjection"},
+    "siglip": {"vision": "SiglipVisionModel", "text": "SiglipTextModel"},
 }
 OUTPUTS = ("image_embeds", "pooler_output")  # the first that a model gives is its embedding; otherwise the class token
 PREPROCESSOR = "preprocessor_config.json"
@@ -65,23 +67,38 @@ def hf_model(name: str, *, channels: int, image_size: int | None, pretrained: bo
     called = f"hf:{name}"
     if channels != 3:
         raise SettingError(f"{called} takes 3 channels; got channels={channels}")
-    transformers = library("transformers", called)
-    is_local = Path(name).is_dir()
-    if not is_local and not (config and not pretrained) and (name.startswith((".", "/", "~")) or name.count("/") > 1):
-        raise DataError(f"no such folder: {printable(name)}; is the path right?")
-    asks = not is_local and (pretrained or not config)
-    with loading(called, hub=hugging_face_hub() if asks else None), _without_bars(transformers, is_local):
-        read = _described(transformers, config) if config else _configured(transformers, name)
-        model = _pretrained(transformers, name, read, called) if pretrained else _random(transformers, read)
-        file = _preprocessing(name, is_local=is_local) if asks or is_local else None
+    with asking(name, asks=pretrained or not config) as transformers:
+        model, read = built(transformers, name, "vision", pretrained=pretrained, config=config)
+        file = _preprocessing(name) if pretrained or not config or Path(name).is_dir() else None
     given = None if file is None else input_of(read_object(file), called)
     if given is None and pretrained:
         raise DataError(f"{called} has no {PREPROCESSOR}, which says how its images must look")
     side = image_size or (given.size if given is not None else _own_size(read))
     version, weights = f"transformers {transformers.__version__}", name if pretrained else RANDOM
-    facts = EncoderFacts(called, version, weights, config=_text(read))
+    facts = EncoderFacts(called, version, weights, config=config_text(read))
     encoder = wrap(ImageTower(model), channels=3, image_size=side)
     return LoadedEncoder(encoder, None if given is None else given.at(image_size), facts)
+
+
+@contextmanager
+def asking(name: str, *, asks: bool) -> Iterator[ModuleType]:
+    """The library, which within may read the folder ``name`` or, where it ``asks``, the hub."""
+    called = f"hf:{name}"
+    transformers = library("transformers", called)
+    is_local = Path(name).is_dir()
+    if asks and not is_local and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise DataError(f"no such folder: {printable(name)}; is the path right?")
+    hub = hugging_face_hub() if asks and not is_local else None
+    with loading(called, hub=hub), _without_bars(transformers, is_local):
+        yield transformers
+
+
+def built(transformers: ModuleType, name: str, side: Side, *, pretrained: bool, config: str) -> tuple[nn.Module, Any]:
+    """One side of a model, and the configuration of the whole; ``config`` is its text, where it was kept."""
+    read = _described(transformers, config) if config else _configured(transformers, name)
+    if pretrained:
+        return _pretrained(transformers, name, read, side), read
+    return _random(transformers, read, side), read
 
 
 def _configured(transformers: ModuleType, name: str) -> Any:
@@ -93,40 +110,42 @@ def _described(transformers: ModuleType, text: str) -> Any:
     return type(transformers.AutoConfig.for_model(content["model_type"])).from_dict(content)
 
 
-def _text(config: Any) -> str:
+def config_text(config: Any) -> str:
     """A configuration to be kept: without the version of the library, which says nothing about the model."""
     content = from_json(dict, config.to_json_string(), "config.json")
     content.pop("transformers_version", None)
     return json.dumps(content, sort_keys=True)
 
 
-def _tower(transformers: ModuleType, config: Any) -> tuple[Any, Any]:
-    """The class of the image side and its configuration; AutoModel where the model has no other side."""
+def _tower(transformers: ModuleType, config: Any, side: Side) -> tuple[Any, Any]:
+    """The class of a side and its configuration; AutoModel where the model has no other side."""
     if config.model_type in TOWERS:
-        own = config.vision_config
+        own = getattr(config, f"{side}_config")
         if hasattr(config, "projection_dim"):
             own.projection_dim = config.projection_dim  # that of the whole counts
-        return getattr(transformers, TOWERS[config.model_type]), own
+        return getattr(transformers, TOWERS[config.model_type][side]), own
     if hasattr(config, "vision_config") and hasattr(config, "text_config"):
         raise SettingError(
-            f"transformers' {config.model_type} is a model of images and text whose image side is not known here, "
-            f"only those of {', '.join(TOWERS)}: compute its vectors and give the file of them"
+            f"transformers' {config.model_type} is a model of images and text whose {NAMED[side]} side is not known "
+            f"here, only those of {', '.join(TOWERS)}: compute its vectors and give the file of them"
         )
     return transformers.AutoModel, config
 
 
-def _pretrained(transformers: ModuleType, name: str, config: Any, called: str) -> nn.Module:
-    chosen, own = _tower(transformers, config)
+def _pretrained(transformers: ModuleType, name: str, config: Any, side: Side) -> nn.Module:
+    chosen, own = _tower(transformers, config, side)
     model, report = chosen.from_pretrained(name, config=own, use_safetensors=True, output_loading_info=True)
     wrong = [key for key in (*report["missing_keys"], *report["mismatched_keys"]) if "pooler.dense" not in str(key)]
     if wrong:
         listed = ", ".join(map(str, wrong[:3]))
-        raise DataError(f"the weights of {called} do not fit its configuration: {len(wrong)} are missing ({listed}, …)")
+        raise DataError(
+            f"the weights of hf:{name} do not fit its configuration: {len(wrong)} are missing ({listed}, …)"
+        )
     return model  # type: ignore[no-any-return]
 
 
-def _random(transformers: ModuleType, config: Any) -> nn.Module:
-    chosen, own = _tower(transformers, config)
+def _random(transformers: ModuleType, config: Any, side: Side) -> nn.Module:
+    chosen, own = _tower(transformers, config, side)
     build = chosen.from_config if chosen is transformers.AutoModel else chosen
     return build(own)  # type: ignore[no-any-return]
 
@@ -145,9 +164,9 @@ def _without_bars(transformers: ModuleType, is_local: bool) -> Iterator[None]:
         said.enable_progress_bar()
 
 
-def _preprocessing(name: str, *, is_local: bool) -> Path | None:
+def _preprocessing(name: str) -> Path | None:
     """The file as it is written: transformers' own reading of it depends on what else is installed."""
-    if is_local:
+    if Path(name).is_dir():
         file = Path(name) / PREPROCESSOR
         return file if file.is_file() else None
     hub = import_module("huggingface_hub")

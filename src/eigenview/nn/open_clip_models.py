@@ -1,4 +1,4 @@
-"""Image towers of open_clip, by ``NAME/TAG``; TAG is one of its pretrained sets, or a local file."""
+"""Models of open_clip, by ``NAME/TAG``; TAG is one of its pretrained sets, or a local file."""
 
 from __future__ import annotations
 
@@ -17,6 +17,19 @@ def open_clip_model(name: str, *, channels: int, image_size: int | None, pretrai
     called = f"open_clip:{name}"
     if channels != 3:
         raise SettingError(f"{called} takes 3 channels; got channels={channels}")
+    size = {} if image_size is None else {"force_image_size": image_size}
+    model, library_version = whole_model(name, pretrained=pretrained, **size)
+    if hasattr(model.visual, "output_tokens"):
+        model.visual.output_tokens = False  # CoCa's would come along
+    given = _input(model.visual.preprocess_cfg, called)
+    tag = Path(name.partition("/")[2]).name if pretrained else RANDOM
+    facts = EncoderFacts(called, f"open_clip {library_version}", tag)
+    return LoadedEncoder(wrap(model.visual, channels=3, image_size=given.size), given, facts)
+
+
+def whole_model(name: str, *, pretrained: bool, **options: Any) -> tuple[Any, str]:
+    """``NAME/TAG`` with both of its towers, and the version of open_clip."""
+    called = f"open_clip:{name}"
     open_clip = library("open_clip", called)
     model_name, _, tag = name.partition("/")
     check_model(model_name, open_clip.list_models(), "open_clip")
@@ -28,14 +41,9 @@ def open_clip_model(name: str, *, channels: int, image_size: int | None, pretrai
                 f"open_clip:{model_name}/TAG names its weights, a local file or one of {', '.join(tags) or 'none'}; "
                 f"got {tag!r}{did_you_mean(tag, tags)}"
             )
-    size = {} if image_size is None else {"force_image_size": image_size}
     with loading(called, hub=hugging_face_hub() if pretrained and not is_file else None):
-        model: Any = open_clip.create_model(model_name, pretrained=tag if pretrained else None, **size)
-    if hasattr(model.visual, "output_tokens"):
-        model.visual.output_tokens = False  # CoCa's would come along
-    given = _input(model.visual.preprocess_cfg, called)
-    facts = EncoderFacts(called, f"open_clip {open_clip.__version__}", Path(tag).name if pretrained else RANDOM)
-    return LoadedEncoder(wrap(model.visual, channels=3, image_size=given.size), given, facts)
+        model = open_clip.create_model(model_name, pretrained=tag if pretrained else None, **options)
+    return model, open_clip.__version__
 
 
 def _input(settings: dict[str, Any], called: str) -> InputSpec:

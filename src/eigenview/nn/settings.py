@@ -10,7 +10,8 @@ from eigenview.nn.build import build_encoder, library_of
 from eigenview.nn.encoder import Encoder
 from eigenview.nn.inputs import EncoderFacts, LoadedEncoder
 from eigenview.nn.pretrained import EFFICIENTNET, load_encoder
-from eigenview.nn.text import TextEncoder, build_text_encoder
+from eigenview.nn.text import TextEncoder
+from eigenview.nn.text_build import build_text_encoder
 from eigenview.nn.tokens import Tokenizer
 from eigenview.settings import Strict
 
@@ -57,13 +58,15 @@ class EncoderSettings(Strict):
 
 
 class TextSettings(Strict):
-    name: str = "transformer"  # one of nn.TEXT_ENCODERS, or module:attribute of your own
-    width: int = Field(256, ge=1)
-    depth: int = Field(4, ge=1)  # blocks
+    name: str = "transformer"  # one of nn.TEXT_ENCODERS, LIBRARY:NAME (hf, open_clip), or module:attribute
+    width: int = Field(256, ge=1)  # of ours
+    depth: int = Field(4, ge=1)  # blocks of ours
     length: int | None = Field(None, ge=2)  # tokens of a caption that are read; None: by the captions, up to 77
-    tokenizer: str | None = None  # a file tokenizer.json; None: byte pairs learnt from the captions
+    tokenizer: str | None = None  # a file tokenizer.json; None: the library's own, or byte pairs learnt from captions
     vocabulary: int = Field(8192, ge=300)  # tokens, where they are learnt
+    pretrained: bool = True  # a library's: start from the weights of its makers
 
-    def build(self, tokenizer: Tokenizer) -> TextEncoder:
-        """The text encoder, with random weights drawn from the global generator."""
-        return build_text_encoder(self.name, tokenizer, width=self.width, depth=self.depth)
+    def build(self, tokenizer: Tokenizer, *, pretrained: bool = False, config: str = "") -> TextEncoder:
+        """The text encoder, with random weights drawn from the global generator unless ``pretrained``."""
+        sizes = {"width": self.width, "depth": self.depth}
+        return build_text_encoder(self.name, tokenizer, pretrained=pretrained, config=config, **sizes)

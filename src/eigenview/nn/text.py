@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from eigenview.errors import SettingError, ShapeError
-from eigenview.names import Table, is_code, own_code
 from eigenview.nn.tokens import PADDING, Tokenizer
 from eigenview.nn.vit import EPSILON, HEAD_WIDTH, Block
 
@@ -19,6 +18,7 @@ class TextEncoder(nn.Module, ABC):
     """Tokens (n, l), filled up with ``PADDING`` → features (n, ``feature_width``)."""
 
     feature_width: int
+    config: str = ""  # what a library needs beside its name to build it again
 
     @abstractmethod
     def forward(self, tokens: Tensor) -> Tensor: ...
@@ -80,28 +80,6 @@ def by_length(encoder: nn.Module, tokens: Tensor, *, rows: int = 64) -> Tensor:
         for places, longest in zip(torch.split(order, rows), torch.split(lengths, rows), strict=True)
     ]
     return torch.cat(pieces)[order.argsort()]
-
-
-TEXT_ENCODERS: Table[Callable[..., TextEncoder]] = Table(
-    "text encoder", {"transformer": TextTransformer}, more=", or module:attribute of your own"
-)
-
-
-def build_text_encoder(name: str, tokenizer: Tokenizer, *, width: int, depth: int) -> TextEncoder:
-    """The text encoder called ``name``, with random weights, for the tokens of ``tokenizer``.
-
-    ``module:attribute`` of a user's own is called with ``vocabulary`` and ``length``, and has ``feature_width``.
-    """
-    if tokenizer.length is None:
-        raise SettingError("a text encoder needs to know how many tokens it reads: tokenizer.reading(length)")
-    sizes = {"vocabulary": tokenizer.vocabulary, "length": tokenizer.length}
-    if not is_code(name):
-        return TEXT_ENCODERS.find(name)(**sizes, width=width, depth=depth)
-    code = own_code(name, kind="text encoder")
-    built = code(**sizes) if callable(code) else code
-    if not isinstance(built, nn.Module) or not isinstance(getattr(built, "feature_width", None), int):
-        raise SettingError(f"{name} must build an nn.Module with feature_width; got {type(built).__name__}")
-    return built  # type: ignore[return-value]
 
 
 class TextTower(nn.Module):

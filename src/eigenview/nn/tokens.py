@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from eigenview.errors import DataError
+from eigenview.errors import DataError, SettingError
 from eigenview.extras import extra_module
 from eigenview.names import printable
 
@@ -85,6 +85,29 @@ class Tokenizer:
 
     def _encoded(self, texts: Sequence[str]) -> Any:
         return self._inner.encode_batch([text[:LONGEST_TEXT] for text in texts])
+
+
+def open_clip_tokenizer(theirs: Any, name: str) -> Tokenizer:
+    """CLIP's byte pairs as open_clip has them, but for what ftfy would mend; its other tokenizers are refused."""
+    if type(theirs).__name__ != "SimpleTokenizer" or theirs.clean_fn.__name__ != "_clean_lower" or theirs.reduction_fn:
+        raise SettingError(f"{name} reads by {type(theirs).__name__}, which is not known here: take its hf: twin")
+    library = _library()
+    inner = library.Tokenizer(
+        library.models.BPE(vocab=dict(theirs.encoder), merges=list(theirs.bpe_ranks), end_of_word_suffix="</w>")
+    )
+    straight = [("\\s+", " "), ("[\u2018\u2019]", "'"), ("[\u201c\u201d]", '"')]
+    replaced = [library.normalizers.Replace(library.Regex(what), by) for what, by in straight]
+    inner.normalizer = library.normalizers.Sequence(
+        [library.normalizers.NFC(), *replaced, library.normalizers.Lowercase()]
+    )
+    split = library.pre_tokenizers.Split(library.Regex(theirs.pat.pattern), behavior="removed", invert=True)
+    as_bytes = library.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    inner.pre_tokenizer = library.pre_tokenizers.Sequence([split, as_bytes])
+    ends = [(token, theirs.encoder[token]) for token in ("<start_of_text>", "<end_of_text>")]
+    inner.post_processor = library.processors.TemplateProcessing(
+        single=f"{ends[0][0]} $A {ends[1][0]}", special_tokens=ends
+    )
+    return Tokenizer(inner.to_str(), place=name).reading(theirs.context_length)
 
 
 def _batched(texts: Iterable[str]) -> Iterator[list[str]]:

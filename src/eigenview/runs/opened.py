@@ -16,7 +16,7 @@ from eigenview.names import is_named, printable
 from eigenview.nn import Encoder, TextTower, build_head, fill_module, is_own_encoder, wrap
 from eigenview.nn.inputs import RANDOM, EncoderFacts, LoadedEncoder
 from eigenview.nn.settings import EncoderSettings
-from eigenview.nn.text import build_text_encoder
+from eigenview.nn.text_build import build_text_encoder
 from eigenview.runs.checkpoints import LAST
 from eigenview.runs.directory import RunDirectory, is_run
 from eigenview.views import CentreView, Recipe
@@ -92,7 +92,9 @@ class OpenedRun:
         if described is None:
             return None
         tokenizer = self.directory.tokenizer
-        encoder = build_text_encoder(described.name, tokenizer, width=described.width, depth=described.depth)
+        encoder = build_text_encoder(
+            described.name, tokenizer, width=described.width, depth=described.depth, config=described.config
+        )
         fill_module(encoder, self.tensors, self.folder, prefix=described.prefix)
         head = self._filled_head(described.head, encoder.feature_width)
         if head is None:

@@ -12,7 +12,6 @@ from eigenview.batches import AnySource
 from eigenview.data import Source, open_images
 from eigenview.distributed import refusing_together
 from eigenview.methods import Method
-from eigenview.nn import Tokenizer
 from eigenview.runs import OWN, UNREADABLE, RunDirectory, TrainConfig, data_facts, environment_facts
 from eigenview.runs.unused import removing_unused
 from eigenview.training.afterwards import look_back
@@ -25,7 +24,7 @@ from eigenview.training.loop import Trainer
 from eigenview.training.processes import Processes, start_processes
 from eigenview.training.setup import build_method, resolve
 from eigenview.training.tensorboard import TensorBoard
-from eigenview.training.words import begin_tokens, captioned, reads_captions
+from eigenview.training.words import Reader, begin_words, captioned, reads_captions
 
 
 def train(
@@ -62,10 +61,10 @@ def train(
         with together():
             images = images if chosen is None else captioned(images, told.told)
             begun = begin(config, images, encoder, before=directory.encoder if resume else None)
-        tokens = None if chosen is None else begin_tokens(chosen, images, directory, processes, resume=resume)
+        words = None if chosen is None else begin_words(chosen, images, directory, processes, resume=resume)
         fed = locked(config, begun, images, processes) if config.encoder.locked else images
         with together():
-            config, feed, method = _assembled(config, fed, begun, tokens, processes, directory, encoder, resume=resume)
+            config, feed, method = _assembled(config, fed, begun, words, processes, directory, encoder, resume=resume)
         trainer = Trainer(config, processes, directory, feed, method, told)
         with together():
             if resume:
@@ -87,7 +86,7 @@ def _assembled(
     config: TrainConfig,
     images: AnySource,
     begun: Begun,
-    tokenizer: Tokenizer | None,
+    words: Reader | None,
     processes: Processes,
     directory: RunDirectory,
     own: nn.Module | None,
@@ -101,7 +100,7 @@ def _assembled(
     named = config.encoder.built_as(begun.facts) if own is None else config.encoder.model_copy(update={"name": OWN})
     config = resolve(config, begun.recipe, processes.device, named)
     feed = Feed(config, images, begun.recipe, channels=begun.encoder.channels, group=processes.group)
-    method = build_method(config, feed, begun.encoder, processes.group, tokenizer)
+    method = build_method(config, feed, begun.encoder, processes.group, words)
     if processes.is_first:
         facts = data_facts(images, begun.recipe, begun.shape, None)
         environment = environment_facts(processes.device, processes.count)

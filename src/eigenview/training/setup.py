@@ -11,7 +11,7 @@ from torch.optim import Optimizer
 from eigenview.distributed import Group, world_size
 from eigenview.errors import SettingError
 from eigenview.methods import Method, MethodContext, find_method
-from eigenview.nn import Encoder, Tokenizer, synchronise
+from eigenview.nn import Encoder, synchronise
 from eigenview.nn.resnet import automatic_stem
 from eigenview.nn.settings import EncoderSettings
 from eigenview.optim import (
@@ -25,7 +25,7 @@ from eigenview.optim import (
 from eigenview.optim.schedules import Schedule, warm_up
 from eigenview.runs import TrainConfig
 from eigenview.training.feed import Feed
-from eigenview.training.words import captions_of
+from eigenview.training.words import Reader, captions_of
 from eigenview.views import Recipe
 
 FOREVER = 10**9  # steps of a run measured in minutes
@@ -50,7 +50,7 @@ def resolve(config: TrainConfig, recipe: Recipe, device: torch.device, encoder: 
 
 
 def build_method(
-    config: TrainConfig, feed: Feed, encoder: Encoder, group: Group, tokenizer: Tokenizer | None = None
+    config: TrainConfig, feed: Feed, encoder: Encoder, group: Group, words: Reader | None = None
 ) -> Method:
     """The method around its encoder, the same on every process where the generator is."""
     context = MethodContext(
@@ -59,8 +59,9 @@ def build_method(
         views=feed.views,
         steps_per_epoch=max(1, len(feed) // config.accumulate),
         seed=config.seed,
-        tokenizer=tokenizer,
-        captions=None if tokenizer is None else partial(captions_of, feed.source),
+        tokenizer=None if words is None else words.tokenizer,
+        text=None if words is None else words.text,
+        captions=None if words is None else partial(captions_of, feed.source),
         group=group,
         micro_batch=config.micro_batch,
     )

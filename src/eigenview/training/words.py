@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +17,9 @@ from eigenview.errors import DataError
 from eigenview.files import read_text
 from eigenview.methods import find_method
 from eigenview.names import printable
-from eigenview.nn import Tokenizer
+from eigenview.nn import TextEncoder, Tokenizer
 from eigenview.nn.settings import TextSettings
+from eigenview.nn.text_libraries import library_tokens, text_library
 from eigenview.runs import RunDirectory, TrainConfig
 from eigenview.training.processes import Processes
 
@@ -46,12 +48,21 @@ def captioned(source: AnySource, told: Callable[[str], None] = lambda _: None) -
     return subset(source, np.flatnonzero(has_one))
 
 
-def begin_tokens(
+@dataclass(frozen=True)
+class Reader:
+    """What reads captions. ``text``: a library's encoder with its starting weights; None: the method builds its own."""
+
+    tokenizer: Tokenizer
+    text: TextEncoder | None
+
+
+def begin_words(
     chosen: TextSettings, images: AnySource, directory: RunDirectory, processes: Processes, *, resume: bool
-) -> Tokenizer:
+) -> Reader:
     """The run's tokenizer, the same on every process: as it was, a file's, or learnt by the first; then kept.
 
-    A collective call.
+    Where a run goes on, a checkpoint will fill the text encoder: no library's weights are asked for then. A collective
+    call.
     """
     text = ""
     with refusing_together(processes.group, processes.device):
@@ -62,14 +73,23 @@ def begin_tokens(
     data = torch.zeros(int(size), dtype=torch.uint8, device=processes.device)
     if processes.is_first:
         data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).to(processes.device)
-    return Tokenizer(bytes(from_first_process(data, processes.group).cpu().numpy()).decode())
+    tokenizer = Tokenizer(bytes(from_first_process(data, processes.group).cpu().numpy()).decode())
+    if not text_library(chosen.name):
+        return Reader(tokenizer, None)
+    before = directory.method_parts.text if resume else None
+    with refusing_together(processes.group, processes.device):
+        if before is not None:
+            return Reader(tokenizer, chosen.build(tokenizer, config=before.config))
+        return Reader(tokenizer, chosen.build(tokenizer, pretrained=chosen.pretrained))
 
 
 def _first(chosen: TextSettings, images: AnySource) -> Tokenizer:
-    if chosen.tokenizer is None:
-        tokenizer = Tokenizer.trained(captions_of(images), vocabulary=chosen.vocabulary)
-    else:
+    if chosen.tokenizer is not None:
         tokenizer = Tokenizer(read_text(Path(chosen.tokenizer)), place=printable(chosen.tokenizer))
+    elif text_library(chosen.name):
+        tokenizer = library_tokens(chosen.name)
+    else:
+        tokenizer = Tokenizer.trained(captions_of(images), vocabulary=chosen.vocabulary)
     return tokenizer.reading(chosen.length or tokenizer.fitting_length(captions_of(images)))
 
 
