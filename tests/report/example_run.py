@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,16 @@ from eigenview.data import open_source
 from eigenview.evaluation import mean_score
 from eigenview.evaluation.sampling import packed
 from eigenview.methods import MethodParts
-from eigenview.runs import EncoderRecord, EnvironmentFacts, Packed, RunDirectory, data_facts, read_config, write_sample
+from eigenview.runs import (
+    EncoderRecord,
+    EnvironmentFacts,
+    Packed,
+    RunDirectory,
+    Words,
+    data_facts,
+    read_config,
+    write_sample,
+)
 from eigenview.views import preset
 
 CLASSES = ("cat", "dog", "frog", "ship")
@@ -36,6 +46,7 @@ def write_run(
     names: tuple[str, ...] = (),
     classes: tuple[str, ...] = CLASSES,
     loss: float = 3.0,
+    words: Words | None = None,
 ) -> Path:
     """Config, metrics, data, environment, scores with baselines, a sample of ``items`` images of coloured squares."""
     directory = RunDirectory(folder)
@@ -52,7 +63,7 @@ def write_run(
     if has_scores:
         write_scores(directory, seed, data={"test": "x"})
     if has_sample:
-        _write_sample(folder, items, seed, names, classes if is_labelled else None)
+        _write_sample(folder, items, seed, names, classes if is_labelled else None, words)
     return folder
 
 
@@ -86,7 +97,14 @@ def write_scores(
             directory.save_score(score)
 
 
-def _write_sample(folder: Path, items: int, seed: int, names: tuple[str, ...], classes: tuple[str, ...] | None) -> None:
+def _write_sample(
+    folder: Path,
+    items: int,
+    seed: int,
+    names: tuple[str, ...],
+    classes: tuple[str, ...] | None,
+    words: Words | None,
+) -> None:
     random = np.random.default_rng(seed)
     group = np.arange(items) % 4
     centres = 4 * random.normal(size=(4, 12))
@@ -106,6 +124,7 @@ def _write_sample(folder: Path, items: int, seed: int, names: tuple[str, ...], c
         "source": "pictures",
         "seed": seed,
         "checkpoint": "last",
+        "words": None if words is None else asdict(words),
     }
     for name in ("first_view", "second_view"):
         sample[name] = (features[:, :8] + 1.0 * random.normal(size=(items, 8))).astype(np.float32)

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from eigenview.report import write_report
+from eigenview.runs import Words, WordsExample
+from eigenview.runs.sample import FoundWords
 from tests.report.browser import Browser
 from tests.report.example_run import HOSTILE, write_run
 
@@ -23,6 +25,15 @@ def comparison(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs")
     runs = [write_run(folder / name, seed=seed, items=60) for seed, name in enumerate(("first", "second"))]
     return write_report(runs, folder / "both.html")
+
+
+@pytest.fixture(scope="module")
+def captioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a run that learnt from captions, one of which is hostile and another right-to-left."""
+    texts = ("two dogs on a beach", HOSTILE[0], "שלום עולם 🐶", "a very long caption " * 20)
+    examples = tuple(WordsExample(text, own, (own + 4, own, 7), (0.9, 0.8, 0.7)) for own, text in enumerate(texts))
+    back = tuple(FoundWords(own, texts[:3], (0.9, 0.8, 0.7), own < 3) for own in range(4))
+    return write_report([write_run(tmp_path_factory.mktemp("words"), words=Words(examples, back))])
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +136,29 @@ def test_hostile_names_stay_text(browser, hostile):
     ticks = browser.run("return [...document.querySelectorAll('#plot-confusion .ytick')].map((t) => t.textContent)")
     assert any(tick.startswith("<script>") for tick in ticks)
     assert browser.complaints() == []
+
+
+def test_words_find_images_and_images_find_words(browser, captioned):
+    browser.open(captioned)
+    assert browser.complaints() == []
+    lines = browser.run(
+        "return [...document.querySelectorAll('#words .queries > li')].map((line) => ["
+        " [...line.querySelectorAll('b')].map((b) => b.textContent),"
+        " [...line.querySelectorAll('.thumb')].map((thumb) => thumb.classList.contains('query')),"
+        " line.textContent.includes('its own is not')])"
+    )
+    assert [line[0][0] for line in lines[:4]] == [
+        "two dogs on a beach",
+        HOSTILE[0],
+        "שלום עולם 🐶",
+        "a very long caption " * 20,
+    ]
+    assert all(line[1] == [True, False, True, False] for line in lines[:4])  # itself, then where it was found
+    assert [line[0] for line in lines[4:]] == [["two dogs on a beach", HOSTILE[0], "שלום עולם 🐶"]] * 4
+    assert [line[2] for line in lines[4:]] == [False, False, False, True]
+    browser.open(captioned, width=390, height=844)
+    inner, outer = browser.run(WITHIN)
+    assert inner <= outer == 390
 
 
 def test_even_script_that_got_in_would_not_run(browser, page):

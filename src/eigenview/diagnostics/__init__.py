@@ -8,6 +8,7 @@ from eigenview.diagnostics.dimensions import effective_rank, singular_values, sp
 from eigenview.diagnostics.duplicates import duplicate_share, near_duplicates
 from eigenview.diagnostics.estimates import Estimate
 from eigenview.diagnostics.figures import Diagnosis, Figures, Finding
+from eigenview.diagnostics.modalities import Modalities, both_modalities
 from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
 from eigenview.diagnostics.progress import RunProgress
 from eigenview.diagnostics.sphere import alignment_figure, mean_cosine, tolerance, uniformity_figure
@@ -19,10 +20,12 @@ __all__ = [
     "Estimate",
     "Figures",
     "Finding",
+    "Modalities",
     "RunProgress",
     "Sampling",
     "Thresholds",
     "alignment_figure",
+    "both_modalities",
     "cluster_count",
     "connectivity",
     "diagnose",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from eigenview.diagnostics.clusters import ClusterCount, Connectivity, PrototypeUsage
 from eigenview.diagnostics.estimates import Estimate
+from eigenview.diagnostics.modalities import Modalities
 from eigenview.diagnostics.neighbours import Hubness
 from eigenview.diagnostics.progress import RunProgress
 from eigenview.files import from_json, to_json
@@ -69,6 +70,7 @@ class Figures:
     is_centred: bool = False  # True: the mean row was taken off before directions were compared
     has_diverged: bool = False  # True: the run's loss or weights ended as NaN or infinity
     progress: RunProgress | None = None  # of the run; None for embeddings of which nobody knows
+    modalities: Modalities | None = None  # of a run that learnt from captions, where the images have some
 
     @property
     def crowding(self) -> float:
@@ -138,6 +140,8 @@ def _table_of_extras(figures: Figures) -> list[tuple[str, str]]:
             ("neighbours kept", f"{views.preservation} between views"),
             ("images that meet", f"{meeting.meeting}, {meeting.components} islands of {meeting.images:,} images"),
         ]
+    if figures.modalities is not None:
+        said += figures.modalities.table()
     if figures.tolerance is not None:
         said.append(("tolerance", f"{figures.tolerance:.4g}"))
     if (usage := figures.usage) is not None:

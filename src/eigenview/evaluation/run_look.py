@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
-from eigenview.data import Source
+from eigenview.data import Source, subset
 from eigenview.diagnostics import Diagnosis
 from eigenview.errors import SettingError
 from eigenview.evaluation.observation import Observed, diagnose_observation, features_only, observe
 from eigenview.evaluation.sampling import save_sample
+from eigenview.evaluation.words_look import modality_figures
 from eigenview.files import check_writable
 from eigenview.runs import OpenedRun
 
@@ -39,6 +41,8 @@ def diagnose_run(
     judged = features_only(observation) if where == "features" else observation
     prototypes = run.prototypes if judged.has_head else ()
     diagnosis = diagnose_observation(judged, prototypes=prototypes, progress=run.directory.progress())
+    words = modality_figures(run, subset(source, observation.index), judged)
+    diagnosis = replace(diagnosis, figures=replace(diagnosis.figures, modalities=words))
     if keeps:
         run.directory.save_diagnosis(diagnosis)
         save_sample(run, source, observation)

@@ -99,16 +99,23 @@ def _queries(heading: str, sample: Sample, structure: Structure, rows: Sequence[
 
 
 def words_examples(words: Words, sample: Sample) -> Html:
-    """Captions, each with its own image framed and the images that it finds."""
-    lines = []
+    """Captions, each with its own image framed and the images that it finds; then images with captions they find."""
+    lines, back = [], []
     for example in words.examples:
         pictures = [thumb(sample, row, mark="query" if row == example.own else "") for row in example.rows]
         said = element("span.caption", element("b", example.text), element("span", f"cosine {example.cosines[0]:.2f}"))
         lines.append(element("li", thumb(sample, example.own, mark="query"), said, element("span.strip", *pictures)))
-    figures = [
-        element("tr", element("th", name), element("td", f"{value:.3f}")) for name, value in words.figures.items()
-    ]
-    return join(element("ul.queries", *lines), element("table", element("tbody", *figures)))
+    for answer in words.found:
+        texts = [
+            element("p.caption", element("b", text), element("span", f"cosine {cosine:.2f}"))
+            for text, cosine in zip(answer.texts, answer.cosines, strict=True)
+        ]
+        note = element("span.note", "its own is among them" if answer.finds_own else "its own is not among them")
+        back.append(element("li", thumb(sample, answer.row, mark="query"), note, element("div", *texts)))
+    shown = element("ul.queries", *lines)
+    if not back:
+        return shown
+    return join(shown, element("h3", "Images that find words"), element("ul.queries", *back))
 
 
 def cluster_gallery(sample: Sample) -> Html:

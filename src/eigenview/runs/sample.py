@@ -49,11 +49,21 @@ class WordsExample:
 
 
 @dataclass(frozen=True)
+class FoundWords:
+    """A row, and the captions of the sample that it finds, nearest first; ``finds_own``: its own is among them."""
+
+    row: int
+    texts: tuple[str, ...]
+    cosines: tuple[float, ...]
+    finds_own: bool
+
+
+@dataclass(frozen=True)
 class Words:
     """What a run that learnt from captions makes of them, on the items of its sample."""
 
-    figures: dict[str, float]  # of each side and of both, by what they are called
     examples: tuple[WordsExample, ...]
+    found: tuple[FoundWords, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,7 +204,9 @@ def _read(run: Path, place: Path) -> Sample | None:
 
 
 def _shown(words: Words | None) -> list[tuple[int, ...]]:
-    return [] if words is None else [(example.own, *example.rows) for example in words.examples]
+    if words is None:
+        return []
+    return [*((example.own, *example.rows) for example in words.examples), *((answer.row,) for answer in words.found)]
 
 
 def _array(file: Path) -> NDArray[np.generic] | None:
