@@ -47,6 +47,7 @@ def my_loss(a, b, sharpness, group=None):
 # Lengths and sizes that would take minutes, made short. Each must occur in its page.
 SHORTENED = {
     "README.md": {"minutes=10": 'steps=4, encoder={"name": "small", "width": 0.25}'},
+    "docs/words.md": {"minutes=10": 'steps=2, encoder={"name": "small", "width": 0.25}, workers=0'},
     "docs/training.md": {'"epochs": 100': '"steps": 2', '"resnet18", "width": 0.5': '"resnet18", "width": 0.125'},
     "docs/recipes.md": {'.config(out="runs/digits")': '.config(out="runs/digits").model_copy(update={"epochs": 1})'},
 }
@@ -84,7 +85,7 @@ def commands(page: str) -> list[tuple[str, str]]:
 
 
 def write_stand_ins(folder: Path) -> Path:
-    """photos/, a few of them with labels, two tables, settings.json and runs of a few steps."""
+    """photos/, a few of them with labels, tables, two of them with captions, settings.json and runs of a few steps."""
     random = np.random.default_rng(0)
     pixels = random.integers(0, 256, (260, 32, 32, 3), dtype=np.uint8)
     for number, image in enumerate(pixels):
@@ -118,3 +119,8 @@ def write_tables(folder: Path, pixels: np.ndarray) -> None:
             encoded.append(data.getvalue())
         table = pyarrow.table({"image": encoded, "label": [number % 10 for number in range(len(chosen))]})
         parquet.write_table(table, folder / f"{name}.parquet")
+        captions = [[f"number {place % 7} of {name}", "a picture"] for place in range(len(encoded[:40]))]
+        captioned = "captions" if name == "train" else name
+        parquet.write_table(
+            pyarrow.table({"image": encoded[:40], "captions": captions}), folder.parent / f"{captioned}.parquet"
+        )

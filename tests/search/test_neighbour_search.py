@@ -120,7 +120,7 @@ def test_one_image_has_no_neighbours_and_no_duplicates(tmp_path):
 def test_answers_are_json_for_scripts(stored):
     told = json.loads(answers_json(neighbours(stored, [1], k=2)))
     assert told[0]["query"] == stored.paths[1]
-    assert [set(near) for near in told[0]["neighbours"]] == [{"row", "index", "path", "label", "cosine"}] * 2
+    assert [set(near) for near in told[0]["neighbours"]] == [{"row", "index", "path", "label", "cosine", "caption"}] * 2
 
 
 def test_a_sheet_shows_pictures_from_the_source_and_survives_their_loss(stored, tmp_path):

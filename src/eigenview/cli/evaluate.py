@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from eigenview.runs import OpenedRun, Score
 
 
-CAPTIONS, ZERO_SHOT = WORD_PROTOCOLS = ("captions", "zero-shot")  # of runs that learnt from captions
-
-
 class Options(RunOptions):
     run: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name, or vectors as
     # .parquet, .npy or .npz
@@ -61,7 +58,7 @@ class Options(RunOptions):
 
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.scores_table import line_of, score_as_json, show_scores
-    from eigenview.evaluation import PROTOCOLS
+    from eigenview.evaluation import PROTOCOLS, WORD_PROTOCOLS
 
     by_words = [name for name in options.protocol if name in WORD_PROTOCOLS]
     for name in options.protocol if not by_words else ():  # refused before any work is done
@@ -85,18 +82,13 @@ def run(options: Options, output: Output) -> None:
 
 
 def _measured_by_words(options: Options, output: Output) -> tuple[Path, Iterator[Score]]:
-    from eigenview.data import open_images
-    from eigenview.evaluation import Measuring, caption_scores, zero_shot_scores
+    from eigenview.evaluation import Measuring, word_scores
 
     if len(options.protocol) > 1 or options.test or options.sets or options.folds or options.source is None:
         raise SettingError(f"{options.protocol[0]} is measured by itself, on one SOURCE; leave the other options out")
     run = open_with(options, options.run, output, options.source)
-    run.needed_text()
-    source = open_images(options.source, needs_index=True)
-    name, how = Path(options.source.partition("?")[0]).name, Measuring(cache=options.cache, seed=options.seed)
-    if options.protocol == (CAPTIONS,):
-        return run.folder, caption_scores(run, source, name=name, measuring=how)
-    return run.folder, zero_shot_scores(run, source, name=name, measuring=how)
+    how = Measuring(cache=options.cache, seed=options.seed)
+    return run.folder, word_scores(run, options.protocol, options.source, measuring=how)
 
 
 def _measured_vectors(options: Options, output: Output) -> tuple[Path, Iterator[Score]]:

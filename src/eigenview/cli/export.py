@@ -30,22 +30,19 @@ class Options(OpenOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.export import export, export_towers
+    from eigenview.export import export
     from eigenview.runs import is_run, open_named, open_run
 
-    towers = None
     if is_run(options.run) or not is_encoder(str(options.run)):
         opened = open_run(options.run, checkpoint=options.checkpoint)
         written = export(opened, options.to, options.out, head=options.head)
-        if opened.text is not None and (options.to == "onnx" or options.to == "safetensors"):
-            beside = None if options.out is None else options.out.with_name(f"{options.out.stem}-towers")
-            towers = export_towers(opened, options.to, beside)
     else:
         written = export(open_named(str(options.run)), options.to, options.out, head=options.head)
-    output.result({"path": str(written.path), "format": options.to, "difference": written.difference})
+    towers = None if written.towers is None else str(written.towers.image.parent)
+    output.result({"path": str(written.path), "format": options.to, "difference": written.difference, "towers": towers})
     if not options.as_json:
         size = f"{written.path.stat().st_size / 1e6:.1f} MB"
         output.say(f"{written.path} ({size}); loaded back, it differs by {written.difference:.2g}")
         output.say(written.how_to_load)
         if towers is not None:
-            output.say(f"both towers, of images and of words, and the tokenizer: {towers.image.parent}")
+            output.say(f"both towers, of images and of words, and the tokenizer: {towers}")

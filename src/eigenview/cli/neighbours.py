@@ -67,21 +67,21 @@ def run(options: Options, output: Output) -> None:
 
 
 def _by_words(options: Options, output: Output) -> tuple[Embeddings, tuple[Answer, ...]]:
-    from eigenview.cli.embedded import embed_shown
-    from eigenview.search import open_embeddings, text_neighbours
+    from eigenview.cli.embedded import shown_embedding
+    from eigenview.search import find_by_words
 
     if options.place.suffix in VECTORS or options.run is not None:
         raise SettingError("words are found by a run that learnt from captions: name its folder, and no file")
     run = open_with(options, options.place, output, options.source)
     run.needed_text()
-    spec, place = options.source or run.directory.source, run.folder / "projections.parquet"
+    spec = options.source or run.directory.source
     output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
-    embed_shown(run, spec, place, output, layer="projection", network=options.source is not None)
-    stored = open_embeddings(place)
-    return stored, text_neighbours(stored, options.text, run=run, k=options.k, engine=options.engine)
+    with shown_embedding(output) as progress:
+        return find_by_words(run, options.text, options.source, k=options.k, engine=options.engine, progress=progress)
 
 
 def _show(answers: tuple[Answer, ...], stored: Embeddings, options: Options, output: Output) -> None:
+    from eigenview.names import printable
     from eigenview.search import answers_json, contact_sheet
 
     output.result(json.loads(answers_json(answers)))
@@ -90,7 +90,8 @@ def _show(answers: tuple[Answer, ...], stored: Embeddings, options: Options, out
     for answer in answers:
         output.say(answer.query, style="bold")
         for near in answer.neighbours:
-            output.say(f"  {near.cosine:.4f}  {near.path}" + ("" if near.label is None else f"  ({near.label})"))
+            told = near.caption if near.caption is not None else near.label
+            output.say(f"  {near.cosine:.4f}  {near.path}" + ("" if told is None else f"  ({printable(told)})"))
     if answers and (recall := answers[0].recall) is not None:
         output.say(
             f"approximate: {recall.share:.1%} of the {recall.k} nearest are found "

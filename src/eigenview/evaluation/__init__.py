@@ -32,7 +32,7 @@ from eigenview.evaluation.scores import bootstrap_interval, mean_score, over_rep
 from eigenview.evaluation.selection import EncoderChoice, choose_encoder
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
 from eigenview.evaluation.tasks import open_folds, open_labelled, open_task, split_by_class
-from eigenview.evaluation.zero_shot import TEMPLATES, class_vectors, zero_shot_scores
+from eigenview.evaluation.zero_shot import TEMPLATES, WORD_PROTOCOLS, class_vectors, word_scores, zero_shot_scores
 from eigenview.graph.clustering import adjusted_rand_index
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "PROBES",
     "PROTOCOLS",
     "TEMPLATES",
+    "WORD_PROTOCOLS",
     "CaptionRecall",
     "ColourStatistics",
     "Compared",
@@ -111,5 +112,6 @@ __all__ = [
     "titles",
     "train_probe",
     "view_probe_scores",
+    "word_scores",
     "zero_shot_scores",
 ]

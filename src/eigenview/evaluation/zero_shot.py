@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -10,9 +11,10 @@ from torch.nn.functional import normalize
 
 from eigenview.batches import PROJECTION
 from eigenview.batches.identity import data_identity, weights_identity
-from eigenview.data import Source
+from eigenview.data import Source, open_images
 from eigenview.distributed import rank
 from eigenview.errors import DataError, SettingError
+from eigenview.evaluation.caption_retrieval import caption_scores
 from eigenview.evaluation.run_scores import was_trained_on
 from eigenview.evaluation.scores import mean_score
 from eigenview.evaluation.subjects import Measuring, Subject
@@ -78,3 +80,21 @@ def zero_shot_scores(
     if rank(how.group) == 0:
         run.directory.save_score(score)
     yield score
+
+
+WORD_PROTOCOLS: dict[str, Callable[..., Iterator[Score]]] = {  # of runs that learnt from captions, each by itself
+    "captions": caption_scores,
+    "zero-shot": zero_shot_scores,
+}
+
+
+def word_scores(
+    run: OpenedRun, protocols: Sequence[str], source: str | Path | Source, *, measuring: Measuring | None = None
+) -> Iterator[Score]:
+    """The scores of the one of ``WORD_PROTOCOLS`` that is asked for."""
+    if len(protocols) > 1:
+        raise SettingError(f"{protocols[0]} is measured by itself; got {', '.join(protocols)}")
+    run.needed_text()
+    name = "" if isinstance(source, Source) else Path(str(source).partition("?")[0]).name
+    images = source if isinstance(source, Source) else open_images(source, needs_index=True)
+    return WORD_PROTOCOLS[protocols[0]](run, images, name=name, measuring=measuring)

@@ -14,6 +14,7 @@ from eigenview.errors import DataError, SettingError
 from eigenview.export.labelling import with_head
 from eigenview.export.names import architecture_of, options_of
 from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
+from eigenview.export.towers import ExportedTowers, export_towers
 from eigenview.files import atomic_path, inside, to_json, write_text
 from eigenview.labels import Labeller, read_labeller
 from eigenview.nn import Encoder, build_encoder, read_weights
@@ -38,6 +39,7 @@ class Exported:
     path: Path
     card: Card
     difference: float  # of the features, as a share of the largest; of the weights for torchvision and timm
+    towers: ExportedTowers | None = None  # of a run that learnt from captions, as safetensors or onnx
 
     @property
     def how_to_load(self) -> str:
@@ -72,6 +74,7 @@ def export(
       encoder that the library cannot hold is refused with the reason. ``out`` may end in .pth for a torch state dict.
 
     The normalisation of images is in the file: in the metadata ``eigenview``, and beside a .pth in ``OUT.json``.
+    A run that learnt from captions comes with both towers and the tokenizer in a folder beside (:func:`export_towers`).
     Without ``out``: ``RUN/export/FORMAT`` with its suffix. An encoder of one's own needs ``view``, and ``out``.
     ``head`` is what :func:`eigenview.labels.spread_labels` made, or its file: ONNX then gives ``probabilities`` of its
     classes, which the metadata names, instead of features.
@@ -98,7 +101,10 @@ def export(
         difference = _write_checked(encoder, card, file)
     if place.suffix in (".pth", ".pt"):
         write_text(place.with_name(place.name + ".json"), to_json(card) + "\n")
-    return Exported(place, card, difference)
+    towers = None
+    if isinstance(opened, OpenedRun) and opened.text is not None and (to == "onnx" or to == "safetensors"):
+        towers = export_towers(opened, to, None if out is None else place.with_name(f"{place.stem}-towers"))
+    return Exported(place, card, difference, towers)
 
 
 def _opened(given: str | Path) -> OpenedRun | NamedEncoder:

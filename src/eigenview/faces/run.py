@@ -14,6 +14,7 @@ from eigenview.devices import find_device
 from eigenview.diagnostics import Diagnosis
 from eigenview.evaluation import (
     BASELINES,
+    WORD_PROTOCOLS,
     Compared,
     Folds,
     Measuring,
@@ -23,6 +24,7 @@ from eigenview.evaluation import (
     evaluate_run,
     open_folds,
     open_task,
+    word_scores,
 )
 from eigenview.evaluation.run_look import Where
 from eigenview.evaluation.tasks import TEST_SHARE
@@ -43,9 +45,10 @@ from eigenview.runs import (
 )
 from eigenview.runs import open_encoder as open_by_name
 from eigenview.runs import open_run as open_directory
-from eigenview.search import embed
+from eigenview.search import Answer, embed, find_by_words
 from eigenview.search import look as look_at
 from eigenview.search.about import anchored
+from eigenview.search.neighbour_search import Engine
 from eigenview.training import Listener, shown_progress
 from eigenview.training import train as train_config
 from eigenview.training.start import prepare
@@ -125,8 +128,13 @@ class Run:
         """Scores on labelled images, next to baselines, kept in the run. Without ``test``, a fifth is kept back.
 
         ``supervised`` is a run trained on labels, as one more baseline; ``folds`` a column of the table ``source`` that
-        lists the folds of each row.
+        lists the folds of each row. Of a run that learnt from captions also ``captions`` (recall both ways) or
+        ``zero-shot``, each by itself.
         """
+        how = Measuring(cache=None if cache is None else Path(cache), seed=seed)
+        if any(name in WORD_PROTOCOLS for name in protocols):
+            with named_code(source):
+                return list(word_scores(self.opened, protocols, source, measuring=how))
         task: Task | Folds
         with named_code(source, test):
             if folds is None:
@@ -141,7 +149,7 @@ class Run:
                 layers=layers,
                 baselines=baselines,
                 supervised=None if supervised is None else supervised.opened,
-                measuring=Measuring(cache=None if cache is None else Path(cache), seed=seed),
+                measuring=how,
             )
         )
 
@@ -159,8 +167,18 @@ class Run:
     def export(
         self, to: Format = "safetensors", out: str | Path | None = None, *, head: str | Path | Labeller | None = None
     ) -> Exported:
-        """The encoder for others to load; to ONNX with a ``head`` that :meth:`Embeddings.spread` made."""
+        """The encoder for others to load; to ONNX with a ``head`` that :meth:`Embeddings.spread` made.
+
+        Of a run that learnt from captions also both towers and the tokenizer.
+        """
         return export(self.opened, to, out, head=head)
+
+    def find(
+        self, text: str | Sequence[str], source: AnyImages | None = None, *, k: int = 10, engine: Engine = "exact"
+    ) -> tuple[Answer, ...]:
+        """The images that words describe, of its training unless others are given; embedded once, in the run."""
+        with named_code(source):
+            return find_by_words(self.opened, text, source, k=k, engine=engine)[1]
 
     def embed(
         self, source: str | Path | Source | None = None, out: str | Path | None = None, *, layer: str = "pooled"

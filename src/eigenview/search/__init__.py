@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eigenview.search.about import About
 from eigenview.search.approximate import Recall
+from eigenview.search.by_words import find_by_words
 from eigenview.search.contact import contact_sheet, duplicates_sheet
 from eigenview.search.duplicate_sets import DoubtfulPair, DuplicateSet, DuplicateSets, Member, duplicates
 from eigenview.search.embedding import Embedded, Progress, embed
@@ -40,6 +41,7 @@ __all__ = [
     "embed",
     "evaluate_vectors",
     "exact_seconds",
+    "find_by_words",
     "look",
     "look_at_vectors",
     "neighbours",

@@ -19,6 +19,7 @@ from eigenview.search.stored import Embeddings
 COLUMNS = 8  # pictures side by side
 MOST_SETS, MOST_IN_SET = 40, 16  # shown on a sheet of duplicates
 MOST_QUERIES = 40
+LONGEST_CAPTION = 20  # letters under a picture
 LONGEST_NAME = 40  # letters of an image's name in a sheet's: four bytes each at most
 
 
@@ -80,7 +81,7 @@ def duplicates_sheet(
 
 def _answered(answer: Answer, pictures: Pictures) -> Block:
     tiles = tuple(
-        Tile(pictures.of_row(near.row), (f"{near.cosine:.4f}", *_lines(near.path, near.label)))
+        Tile(pictures.of_row(near.row), (f"{near.cosine:.4f}", *_lines(near.path, _begun(near.caption) or near.label)))
         for near in answer.neighbours
     )
     if answer.is_text:
@@ -88,6 +89,11 @@ def _answered(answer: Answer, pictures: Pictures) -> Block:
     own = pictures.of_row(answer.row) if answer.row is not None else picture_of_file(Path(answer.query))
     lead = Tile(own, ("query", *_lines(answer.query, answer.label)), is_marked=True)
     return Block("" if tiles else "no other image to compare with", lead, tiles)
+
+
+def _begun(caption: str | None) -> str | None:
+    """The first words of a caption: a tile cuts what is too long at its beginning, as suits a path."""
+    return caption if caption is None or len(caption) <= LONGEST_CAPTION else f"{caption[: LONGEST_CAPTION - 1]}…"
 
 
 def _lines(path: str, label: str | None) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from eigenview.batches import PROJECTION, encode_source
+from eigenview.data import Source
 from eigenview.data.files import FilesSource
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation.checks import check_features
@@ -40,6 +41,7 @@ class Neighbour:
     path: str
     label: str | None
     cosine: float
+    caption: str | None = None  # the first, where words look for images that have some
 
 
 @dataclass(frozen=True)
@@ -91,10 +93,12 @@ def text_neighbours(
     run: str | Path | OpenedRun,
     k: int = 10,
     engine: Engine = "exact",
+    source: Source | None = None,
 ) -> tuple[Answer, ...]:
     """The ``k`` nearest images to words, for each text, by a run that learnt from captions.
 
-    ``embeddings`` are of its layer ``projection``, where images and words lie together.
+    ``embeddings`` are of its layer ``projection``, where images and words lie together; ``source``: the images that
+    were embedded, whose own captions are told.
     """
     stored = embeddings if isinstance(embeddings, Embeddings) else open_embeddings(embeddings)
     opened = run if isinstance(run, OpenedRun) else open_run(run)
@@ -107,7 +111,16 @@ def text_neighbours(
     tower = opened.needed_text()
     _check_same_encoder(maker_of(opened, layer=PROJECTION), stored)
     asked = [_Asked(printable(text), vector, None) for text, vector in zip(words, tower.embed(words), strict=True)]
-    return tuple(replace(answer, is_text=True) for answer in _answers(asked, stored, k, engine))
+    return tuple(replace(_told(answer, source), is_text=True) for answer in _answers(asked, stored, k, engine))
+
+
+def _told(answer: Answer, source: Source | None) -> Answer:
+    """The same with the captions of what was found."""
+    if source is None:
+        return answer
+    captions = (next(iter(source.captions(near.index)), None) for near in answer.neighbours)
+    near = tuple(replace(near, caption=said) for near, said in zip(answer.neighbours, captions, strict=True))
+    return replace(answer, neighbours=near)
 
 
 def _answers(asked: Sequence[_Asked], stored: Embeddings, k: int, engine: Engine) -> tuple[Answer, ...]:
@@ -121,7 +134,7 @@ def _answers(asked: Sequence[_Asked], stored: Embeddings, k: int, engine: Engine
 
 
 def answers_json(answers: Sequence[Answer]) -> str:
-    """For scripts: a list of {query, row, label, neighbours: [{row, index, path, label, cosine}], recall}."""
+    """For scripts: a list of {query, row, label, neighbours: [{row, index, path, label, cosine, caption}], recall}."""
     return json.dumps([asdict(answer) for answer in answers], indent=1, ensure_ascii=False)
 
 
