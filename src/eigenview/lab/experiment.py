@@ -99,6 +99,10 @@ LISTED = {  # name, which is that of the module too: title, claim
         "CLIP is spectral clustering of a bipartite graph",
         "Image-text pairs make a bipartite graph, and CLIP's embeddings find its clusters.",
     ),
+    "bipartite-towers": (
+        "Trained towers and the graph of images and words",
+        "The leading directions of the kernel that CLIP learns are those of the graph of images and words.",
+    ),
     "random-walk": (
         "The random walk, seen",
         "Training makes the walk on the similarity graph step from each view to its partner.",
