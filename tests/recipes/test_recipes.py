@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from eigenview.errors import SettingError
-from eigenview.evaluation import PROTOCOLS
+from eigenview.evaluation import PROTOCOLS, WORD_PROTOCOLS
 from eigenview.graph.kernels import Kernel
 from eigenview.methods import METHODS
 from eigenview.methods.pairwise import chosen_kernel
@@ -26,7 +26,7 @@ def test_a_recipe_is_a_run_that_could_start(name: str):
     config = recipe.config()
     assert config.encoder.name in ENCODERS
     assert config.views.preset in PRESETS
-    assert all(protocol in PROTOCOLS for protocol in recipe.protocol.split())
+    assert all(protocol in PROTOCOLS or protocol in WORD_PROTOCOLS for protocol in recipe.protocol.split())
     assert config.method_settings.model_fields_set >= set(recipe.settings["method_settings"])
     assert config.batch_size <= recipe.images
     json.dumps(recipe.settings)  # can be a file for --config
@@ -42,9 +42,16 @@ def test_a_recipe_says_what_was_published_and_how_to_run_it(name: str):
     assert name in (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
 
 
+def test_a_recipe_of_captions_is_measured_by_words():
+    _, measure = RECIPES.find("lit-flickr8k").commands()
+    assert measure == "eigenview evaluate runs/lit-flickr8k 'flickr8k/test.parquet' --protocol captions"
+    assert RECIPES.find("lit-flickr8k").config().encoder.locked
+    assert RECIPES.find("clip-cc12m").config().method_settings.caption_weights == (1, 0)
+
+
 def test_every_method_of_a_paper_has_a_recipe():
     methods = {recipe.settings["method"] for recipe in RECIPES.values()}
-    assert {*PAPERS, "deepcluster-v2", "sela-v2"} <= methods <= set(METHODS)
+    assert {*PAPERS, "deepcluster-v2", "sela-v2", "clip"} <= methods <= set(METHODS)
 
 
 def test_the_kernels_of_the_table_are_kernels_and_the_figures_its_cells():

@@ -20,6 +20,7 @@ MODULES = (  # of this room, in the order they are listed
     "simsiam_cifar10",
     "swav_imagenet",
     "clustered_imagenet",
+    "words",
 )
 
 

@@ -65,6 +65,9 @@ class Recipe:
     def commands(self) -> tuple[str, str]:
         """Train, then evaluate, on the command line."""
         run = f"runs/{self.name}"
+        if self.protocol in ("captions", "zero-shot"):
+            measured = f"eigenview evaluate {run} '{self.test}' --protocol {self.protocol}"
+            return f"eigenview recipes run {self.name} --out {run}", measured
         layers = "" if self.layers == ("pooled",) else f" --layers {' '.join(self.layers)}"
         return (
             f"eigenview recipes run {self.name} --out {run}",
