@@ -20,6 +20,8 @@ import json
 import os
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -43,7 +45,7 @@ from eigenview.labels.calibration import calibration_error
 ROUND = 10
 BINS = 15
 BARS = {10: 66.0, 20: 75.0, 50: 77.5, 100: 79.0}  # of STL-10
-PHOTOGRAPHS = {"stl10": "stl10_64/train*", "cifar10": "cifar10/train*"}
+PHOTOGRAPHS = {"stl10": "stl10_64/train*", "cifar10": "cifar10/train*", "cifar10-test": "cifar10/test*"}
 
 
 def logistic(graph: ImageGraph, labels: Tensor, *, classes: int) -> Tensor:
@@ -200,26 +202,36 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def photographs(pattern: str) -> tuple[np.ndarray, np.ndarray]:
-    import pyarrow.parquet
     from PIL import Image
 
     from eigenview.nn.pretrained import load_encoder
 
-    root = Path(os.environ.get("EIGENVIEW_DATA") or Path(__file__).parents[2] / "shared" / "data")
     encoder = load_encoder("efficientnet-lite0").encoder.eval()
     rows, labels = [], []
+    for batch in batched(encoded_pictures(pattern), 128):
+        labels += [label for _, label in batch]
+        pictures = [Image.open(io.BytesIO(data)).convert("RGB") for data, _ in batch]
+        sized = [np.asarray(picture.resize((96, 96), Image.Resampling.BICUBIC)) for picture in pictures]
+        with torch.inference_mode():
+            pixels = torch.from_numpy(np.stack(sized)).permute(0, 3, 1, 2).float()
+            rows.append(encoder((pixels - 127) / 128).half().numpy())
+    return np.concatenate(rows), np.array(labels)
+
+
+def encoded_pictures(pattern: str) -> Iterator[tuple[bytes, int]]:
+    """(an encoded picture, its label) of the tables of a data set."""
+    import pyarrow.parquet
+
+    root = Path(os.environ.get("EIGENVIEW_DATA") or Path(__file__).parents[2] / "shared" / "data")
     for file in sorted(root.glob(pattern)):
         table = pyarrow.parquet.read_table(file)
-        labels += table["label"].to_pylist()
-        for start in range(0, len(table), 128):
-            pictures = [
-                Image.open(io.BytesIO(cell["bytes"])) for cell in table["image"][start : start + 128].to_pylist()
-            ]
-            sized = [np.asarray(one.convert("RGB").resize((96, 96), Image.Resampling.BICUBIC)) for one in pictures]
-            with torch.inference_mode():
-                pixels = torch.from_numpy(np.stack(sized)).permute(0, 3, 1, 2).float()
-                rows.append(encoder((pixels - 127) / 128).half().numpy())
-    return np.concatenate(rows), np.array(labels)
+        for cell, label in zip(table["image"], table["label"], strict=True):
+            yield cell["bytes"].as_py(), label.as_py()
+
+
+def batched(items: Iterator[tuple[bytes, int]], size: int) -> Iterator[list[tuple[bytes, int]]]:
+    while batch := list(islice(items, size)):
+        yield batch
 
 
 def parsed() -> argparse.Namespace:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from eigenview.cli import main
+from eigenview.runs.shown_labels import read_shown_labels
 from tests.labels.vectors import CLASSES, EACH, FEW, names, read_rows, write_answers, write_vectors
 
 
@@ -272,6 +273,9 @@ def test_leaks_between_two_folders_are_confirmed_on_the_pixels(shop: Path, capsy
     words = ["audit", "small", "--source", "train/?labelled=yes", "--against", "test/", "--no-copies", "--json"]
     assert main([*words, "-o", "audit.parquet"]) == 0
     leaks = json.loads(capsys.readouterr().out)["leaks"]
+    kept = {shown.kind: shown for shown in read_shown_labels(shop / "runs" / "train-small")}  # for the report
+    assert kept.keys() == {"suspicious", "outliers"}
+    assert all(each.picture for each in kept["outliers"].groups[0].pictures)
     assert {tuple(Path(path).stem for path in pair["paths"]) for pair in leaks} == {
         (f"{number:02d}", f"{number:02d}") for number in range(4)
     }

@@ -54,6 +54,7 @@ def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import open_or_embed
     from eigenview.cli.labelling import checked_places, open_pictures_of, say_graph, table_place
     from eigenview.labels import audit, own_labels, read_labels
+    from eigenview.labels.shown import keep_audit
 
     checked_places(options.out, options.sheet, overwrite=options.overwrite)
     stored, opened = open_or_embed(options.place, options.source, options, output)
@@ -72,6 +73,8 @@ def run(options: Options, output: Output) -> None:
         seed=options.seed,
     )
     output.result(json.loads(audited.to_json()))
+    if opened is not None:
+        keep_audit(opened.folder, audited, stored)
     out = table_place(options.out, "audit", stored, writes=not options.as_json)
     if not options.as_json:
         output.say("\n".join(audited.lines()))

@@ -49,16 +49,19 @@ def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import open_or_embed
     from eigenview.cli.labelling import checked_places, open_pictures_of, say_graph, table_place, write_with_head
     from eigenview.labels.label_files import read_labels
+    from eigenview.labels.shown import keep_suggestions
     from eigenview.labels.suggesting import spread_labels
 
     checked_places(options.out, options.sheet, overwrite=options.overwrite, has_head=True)
     sizes = _sizes(options.sizes)
-    stored, _ = open_or_embed(options.place, options.source, options, output)
+    stored, opened = open_or_embed(options.place, options.source, options, output)
     given = read_labels(options.labels, stored, column=options.column)
     output.say(str(given))
     say_graph(output, stored)
     spread = spread_labels(stored, given, sizes=sizes, way=options.way, certain=options.certain)
     output.result(suggestions_json(spread))
+    if opened is not None:
+        keep_suggestions(opened.folder, spread)
     out = table_place(options.out, "spread", stored, writes=not options.as_json)
     if out is not None:
         write_with_head(spread, out, output, overwrite=options.overwrite)
@@ -82,14 +85,13 @@ def write_sheet_of(spread: Suggestions, sheet: Path, source: object, *, overwrit
     """Of each class the pictures that are surest, and then those that are least sure."""
     from eigenview.data import Source
     from eigenview.labels.sheets import Shown, labels_sheet
+    from eigenview.labels.shown import surest_and_least
 
     groups = []
     for number, name in enumerate(spread.classes):
-        rows = ((spread.numbers == number) & ~spread.given).nonzero().flatten()
-        order = rows[spread.probability[rows].argsort(descending=True)].tolist()
-        few = order if len(order) <= SHEET_EACH else order[: SHEET_EACH // 2] + order[-SHEET_EACH // 2 :]
-        shown = [(row, (f"{100 * float(spread.probability[row]):.0f} %",)) for row in few]
-        groups.append(Shown(f"{name}: {len(order):,}, the surest and the least sure", shown))
+        rows, count = surest_and_least(spread, number, SHEET_EACH)
+        shown = [(row, (f"{float(spread.probability[row]):.0%}",)) for row in rows]
+        groups.append(Shown(f"{name}: {count:,}, the surest and the least sure", shown))
     assert source is None or isinstance(source, Source)
     labels_sheet("Suggested labels", groups, spread.stored, sheet, source=source, overwrite=overwrite)
 

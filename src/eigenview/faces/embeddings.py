@@ -31,6 +31,7 @@ from eigenview.labels import (
 )
 from eigenview.labels.audits import OUTLIERS
 from eigenview.labels.label_files import AnyLabels
+from eigenview.labels.shown import keep_audit, keep_suggestions
 from eigenview.names import named_code
 from eigenview.report import write_report
 from eigenview.report.structure import first_projection
@@ -127,7 +128,10 @@ class Embeddings:
     ) -> Suggestions:
         """Labels of all images from a few, with probabilities: a file, {name or row: label}, or one a row."""
         given = labels_from(labels, self.stored)
-        return spread_labels(self.stored, given, sizes=sizes, way=way, certain=certain)
+        spread = spread_labels(self.stored, given, sizes=sizes, way=way, certain=certain)
+        if self._run is not None:  # for its report
+            keep_suggestions(self._run.folder, spread)
+        return spread
 
     def predict(self, head: str | Path | Labeller, *, certain: float = 0.0) -> Suggestions:
         """Labels by the head that :meth:`spread` made of other images (``.labeller``), or its file."""
@@ -152,9 +156,12 @@ class Embeddings:
         given = own_labels(self.stored) if labels is None else labels_from(labels, self.stored)
         other = None if against is None else against.stored
         pictures = None if source is None else open_pictures(source)
-        return audit(
+        audited = audit(
             self.stored, given, against=other, outliers=outliers, copies=copies, sources=(pictures, None), seed=seed
         )
+        if self._run is not None:  # for its report
+            keep_audit(self._run.folder, audited, self.stored, pictures)
+        return audited
 
     def label(
         self,

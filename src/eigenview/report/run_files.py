@@ -12,6 +12,7 @@ from eigenview.errors import EigenviewError
 from eigenview.evaluation.subjects import COMPARED_WITH
 from eigenview.files import JSON
 from eigenview.runs import Metrics, RunDirectory, Sample, Score
+from eigenview.runs.shown_labels import ShownLabels, read_shown_labels
 
 Settings = Mapping[str, JSON]
 Content = TypeVar("Content")
@@ -32,6 +33,7 @@ class RunFiles:
     diagnosis: Diagnosis | None
     sample: Sample | None
     problems: tuple[str, ...]  # files that are there but cannot be read
+    labels: tuple[ShownLabels, ...] = ()  # suggested and suspicious ones, as spread and audit left them
 
     @property
     def is_trained(self) -> bool:
@@ -73,6 +75,7 @@ def read_run(folder: str | Path) -> RunFiles:
         scores=attempt(lambda: tuple(directory.scores()), ()),
         diagnosis=attempt(directory.diagnosis, None),
         sample=attempt(directory.sample, None),
+        labels=attempt(lambda: read_shown_labels(directory.folder), ()),
         problems=tuple(problems),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eigenview.report import facts, galleries, scores, summary
+from eigenview.report import facts, galleries, labels, scores, summary
 from eigenview.report.html import Child, Html, asset, element, join
 from eigenview.report.run_files import RunFiles
 from eigenview.report.structure import Structure
@@ -38,11 +38,20 @@ def section(name: str, short: str, heading: str, lead: str, *content: Child) -> 
 
 def of_one(run: RunFiles, structure: Structure | None) -> list[Section]:
     """Everything about one run; of an encoder that was not trained here, the images come first."""
-    shown = _of_sample(run, structure)
+    shown = _of_sample(run, structure) + _of_labels(run)
     judged = [_diagnosis(run), *([_curves([run])] if run.is_trained else []), _geometry([run], structure)]
     lead = "Everything that decides what the run computed, and what it cost."
     settings = section("settings", "Settings", "Settings, environment, time", lead, facts.blocks(run))
     return [_top(run), *(judged + shown if run.is_trained else shown + judged), settings]
+
+
+def _of_labels(run: RunFiles) -> list[Section]:
+    """What spread and audit left in the run."""
+    parts = []
+    for shown in run.labels:
+        short, heading, lead = labels.HEADINGS[shown.kind]
+        parts.append(section(f"labels-{shown.kind}", short, heading, lead, labels.labels_content(shown)))
+    return parts
 
 
 def _of_sample(run: RunFiles, structure: Structure | None) -> list[Section]:
