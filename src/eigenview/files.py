@@ -28,7 +28,6 @@ from eigenview.names import printable
 
 JSON: TypeAlias = JsonValue  # text, numbers, lists and objects of them
 Kind = TypeVar("Kind")
-Content = TypeVar("Content")
 
 SWAPS = 20  # of a folder while it is read, after which its reader gives up
 CROSSED = (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.EISDIR)  # another process was there too
@@ -97,7 +96,7 @@ def restore_folder(path: Path) -> Path:
     return path if path.exists() or not _old(path).exists() else _old(path)
 
 
-def read_folder(find: Callable[[], Path], read: Callable[[Path], Content]) -> Content:
+def read_folder(find: Callable[[], Path], read: Callable[[Path], Kind]) -> Kind:
     """``read(find())`` of a folder by :func:`atomic_folder`; again where another one took its place meanwhile."""
     for _ in range(SWAPS):
         place = find()
@@ -237,10 +236,6 @@ def free_path(name: str, suffix: str) -> Path:
     """``NAME.csv`` in the working directory, numbered where that is taken."""
     places = (Path(f"{name}{'' if number == 1 else f'-{number}'}{suffix}") for number in count(1))
     return next(place for place in places if not os.path.lexists(place))
-
-
-def text_digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def file_digest(path: Path, kind: str = "sha256") -> str:

@@ -17,7 +17,6 @@ from torch.nn.functional import normalize
 
 from eigenview.distributed import Group, gather_rows, row_counts, row_offset
 from eigenview.errors import DataError, SettingError
-from eigenview.files import text_digest
 from eigenview.losses import CLIPLoss, SigLIPLoss
 from eigenview.methods.caption_map import GivenVectors, caption_map, caption_vectors, given_vectors
 from eigenview.methods.method import (
@@ -35,6 +34,7 @@ from eigenview.methods.method import (
 from eigenview.nn import Encoder, build_head
 from eigenview.nn.settings import TextSettings
 from eigenview.nn.text import by_length
+from eigenview.nn.tokens import text_digest
 from eigenview.views.draw import uniforms, view_keys
 
 CAPTION = 1 << 40  # in the place of a view's number, which none has: captions are drawn apart from views

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from eigenview.diagnostics import Diagnosis, RunProgress
 from eigenview.errors import DataError, SettingError
-from eigenview.files import inside, read_as, read_text, text_digest, write_text
+from eigenview.files import inside, read_as, read_text, write_text
 from eigenview.methods import MethodParts
 from eigenview.names import printable
 from eigenview.nn import Tokenizer
 from eigenview.nn.settings import EncoderSettings
+from eigenview.nn.tokens import text_digest
 from eigenview.runs.checkpoints import Checkpoints
 from eigenview.runs.config import TrainConfig, load_config, save_config
 from eigenview.runs.facts import DataFacts, EncoderRecord, EnvironmentFacts

@@ -72,14 +72,19 @@ def train(
             else:
                 trainer.record.forget_after(-1)
         check_same_step(config, trainer.state.progress.step, processes)
-        is_finished = resume and trainer.tell_if_finished()
-        if not is_finished:
-            trainer.fit()
-        is_known = is_finished and directory.diagnosis() is not None and directory.sample() is not None
+        is_known = _fit(trainer, directory, resume=resume)
         if looks_back and not is_known and processes.is_first and isinstance(images, Source):
             look_back(directory, images, told, encoder=encoder)
         processes.wait_for_all()
     return directory
+
+
+def _fit(trainer: Trainer, directory: RunDirectory, *, resume: bool) -> bool:
+    """Train what is left; True where nothing is, and the result has been looked at."""
+    if resume and trainer.tell_if_finished():
+        return directory.diagnosis() is not None and directory.sample() is not None
+    trainer.fit()
+    return False
 
 
 def _assembled(
