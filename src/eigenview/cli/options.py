@@ -225,6 +225,8 @@ class OptionsCommand(click.Command):
             flag = error.option_name
             inner = [known for known in self.by_flag if known.endswith(f".{flag.lstrip('-').replace('_', '-')}")]
             meant = f"; did you mean {inner[0]}?" if inner else did_you_mean(flag, self.by_flag)
+            if flag.startswith("--method-settings."):
+                meant += "; those of a method are known once it is named (--method)"
             return f"{verb} has no option {flag}{meant}"
         if isinstance(error, click.MissingParameter) and error.param is not None:
             setting = self.settings[str(error.param.name)]
