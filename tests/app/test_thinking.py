@@ -77,16 +77,17 @@ def test_questions_are_those_of_choose_and_labels_those_of_spread(stored: Embedd
 
 
 def test_what_the_page_shows_follows_every_answer_and_undo(stored: Embeddings, tmp_path: Path):
-    with served(stored, out=tmp_path / "out") as client:
+    with served(stored, out=tmp_path / "out", classes=["never used"]) as client:
         answer_truly(client, 12)
         client.done("answer", rows=list(range(60, 75)), label="gull", mode="map")  # a new class, many at once
         state = client.done("undo", last=client.get("/api/state")["last"])
         client.get(f"/api/spread?turn={state['turn']}")
         spread, session = client.page.thinking.spread, client.page.session
-        fresh = LiveLabels(kept_graph(stored).graph, session.numbers(), classes=len(session.standing.classes))
+        labels, classes = session.numbers()
+        fresh = LiveLabels(kept_graph(stored).graph, labels, classes=len(classes))
         assert spread.turn == state["turn"]
         assert (spread.probabilities - fresh.probabilities()).abs().max() < 1e-6  # made anew with the classes of now
-        assert spread.classes == tuple(one["name"] for one in state["classes"])
+        assert ("never used", *spread.classes) == tuple(kind["name"] for kind in state["classes"])
         for _ in range(11):
             state = client.done("undo", last=client.get("/api/state")["last"])
         client.get(f"/api/spread?turn={state['turn']}")

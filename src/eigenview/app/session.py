@@ -152,14 +152,16 @@ class Session:
         """The same as :func:`choose` and :func:`spread` take it."""
         return numbered(self.known(), len(self.stored))
 
-    def numbers(self) -> torch.Tensor:
-        """(n,) the same by the number of the class in ``standing.classes``; −1 for none."""
-        places = {name: number for number, name in enumerate(self.standing.classes)}
-        labels = torch.full((len(self.stored),), NO_LABEL)
+    def numbers(self) -> tuple[torch.Tensor, tuple[str, ...]]:
+        """(n,) the same by number, −1 for none, and the classes that occur, in the order of ``standing.classes``."""
         known = self.known()
+        present = set(known.values())
+        classes = tuple(name for name in self.standing.classes if name in present)
+        places = {name: number for number, name in enumerate(classes)}
+        labels = torch.full((len(self.stored),), NO_LABEL)
         if known:
             labels[torch.tensor(list(known))] = torch.tensor([places[name] for name in known.values()])
-        return labels
+        return labels, classes
 
     def figures(self) -> dict[str, float | int | None]:
         """How many by hand, how often what was predicted was right, with its interval, and seconds spent."""

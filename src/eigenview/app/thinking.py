@@ -163,19 +163,19 @@ class Thinking:
 
     def _spread(self) -> None:
         with self.session.changed:
-            standing, labels = self.session.standing, self.session.numbers()
+            turn, (labels, classes) = self.session.standing.turn, self.session.numbers()
         kept = self.kept
         assert kept is not None
-        if self._is_same(labels, standing.classes):
+        if self._is_same(labels, classes):
             probabilities = self.spread.probabilities  # only questions were added
-        elif len(torch.unique(labels[labels != NO_LABEL])) < 2:
+        elif len(classes) < 2:
             self._live = None
             probabilities = torch.zeros(len(labels), 0)
         else:
-            probabilities = self._up_to_date(kept, labels, standing.classes).probabilities()
+            probabilities = self._up_to_date(kept, labels, classes).probabilities()
         self._labels = labels
         with self.session.changed:
-            self.spread = Spread(standing.turn, standing.classes, probabilities)
+            self.spread = Spread(turn, classes, probabilities)
             self.session.changed.notify_all()
 
     def _is_same(self, labels: Tensor, classes: tuple[str, ...]) -> bool:

@@ -6,6 +6,7 @@ cut short or damaged is made again. Nothing of a file but its pixels ever reache
 
 from __future__ import annotations
 
+import hashlib
 import os
 import struct
 import zlib
@@ -22,7 +23,6 @@ from eigenview.data.decode import LazyImage
 from eigenview.data.modes import as_picture
 from eigenview.errors import EigenviewError
 from eigenview.files import atomic_path
-from eigenview.search.approximate import content_digest
 from eigenview.search.pictures import Pictures
 from eigenview.search.stored import Embeddings
 
@@ -38,11 +38,11 @@ class Thumbnails:
     def __init__(self, folder: Path, stored: Embeddings, source: Source | None = None) -> None:
         self._pictures = Pictures(stored, source)
         self._reading, self._writing = Lock(), Lock()
-        self.stamp = content_digest(stored)[:16]  # tells these pictures from others that were once served here
+        self.stamp = _stamp(stored)  # tells these pictures from others that were once served here
         self._file = folder / f"thumbnails-{self.stamp}.pack"
         for other in folder.glob("thumbnails-*.pack"):
             if other != self._file:
-                other.unlink(missing_ok=True)  # of vectors that are gone
+                other.unlink(missing_ok=True)  # of other pictures
         self._places = self._scan()
         self.large = lru_cache(KEPT_LARGE)(self._large)
 
@@ -105,6 +105,15 @@ class Thumbnails:
             with self._file.open("rb") as file, atomic_path(self._file) as beside:
                 beside.write_bytes(file.read(at))
         return places
+
+
+def _stamp(stored: Embeddings) -> str:
+    """Of the names and of the file that holds them: embedded anew, pictures may have changed."""
+    digest = hashlib.blake2b("\n".join(stored.paths).encode(errors="backslashreplace"), digest_size=8)
+    if stored.place.exists():
+        facts = stored.place.stat()
+        digest.update(f"{facts.st_mtime_ns} {facts.st_size}".encode())
+    return digest.hexdigest()
 
 
 def fitted(image: LazyImage, longest: int) -> Image.Image:
