@@ -190,6 +190,19 @@ def test_names_and_classes_run_no_script(browser: Browser, tmp_path: Path):
         assert browser.run("return document.querySelectorAll('img[src=x]').length") == 0
 
 
+def test_classes_have_keys_that_one_would_guess(browser: Browser, tmp_path: Path):
+    names = ["7", "b", "cat", "coral", "0", "snug", *(f"kind {number}" for number in range(7))]
+    with served(write_pictures(tmp_path / "place", each=8), out=tmp_path / "out", classes=names) as client:
+        person = Person(browser, client.address)
+        keys = person.keys()
+        assert [keys[name] for name in names[:6]] == ["7", "b", "1", "2", "0", "3"]
+        assert len(set(keys.values())) == len(names)  # each has one of its own
+        for name in names:
+            row = person.asked()
+            person.press(keys[name])
+            assert client.page.session.standing.said[row] == name
+
+
 def test_two_windows_tell_each_other_what_was_done(browser: Browser, client: Client):
     person = Person(browser, client.address)
     row = person.asked()

@@ -38,6 +38,7 @@ def again(session: Session) -> Session:
 
 def test_a_session_that_is_opened_again_is_what_it_was(session: Session):
     session.ask([3, 5, 7, 9], after=0)
+    session.answer([0], "amber", mode="ask", predicted="blue", probability=0.9)  # a class that nobody knew
     session.answer([3], "amber", mode="ask", predicted="blue", probability=0.7)
     session.answer([5, 6], "blue", mode="map")
     session.skip([7])
@@ -47,7 +48,7 @@ def test_a_session_that_is_opened_again_is_what_it_was(session: Session):
     opened = again(session)
     assert opened.standing == before
     assert opened.figures() == figures
-    assert before.said == {3: "amber", 5: "blue", 6: "blue"}
+    assert before.said == {0: "amber", 3: "amber", 5: "blue", 6: "blue"}
     assert before.queue == (9,)
     assert figures["tried"] == 1
     assert figures["accuracy"] == 0

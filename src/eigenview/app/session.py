@@ -165,11 +165,7 @@ class Session:
 
     def figures(self) -> dict[str, float | int | None]:
         """How many by hand, how often what was predicted was right, with its interval, and seconds spent."""
-        hits = [
-            entry.predicted == entry.label
-            for entry in self._standing_entries()
-            if entry.do == "answer" and entry.mode == "ask" and entry.predicted and entry.label
-        ]
+        hits = self._hits()
         share = share_of_sample(torch.tensor(hits), POPULATION) if hits else None
         times = [entry.at for entry in self.journal.entries if entry.do != "ask"]
         gaps = [later - earlier for earlier, later in pairwise(times)]
@@ -182,6 +178,16 @@ class Session:
             "high": None if share is None else share.high,
             "seconds": sum(gap for gap in gaps if 0 <= gap <= PAUSE),
         }
+
+    def _hits(self) -> list[bool]:
+        """Of each question that was answered by a class that had labels already: whether that was predicted."""
+        seen, hits = set(self.existing.values()), []
+        for entry in self._standing_entries():
+            if entry.do == "answer" and entry.mode == "ask" and entry.predicted and entry.label in seen:
+                hits.append(entry.predicted == entry.label)
+            if entry.do == "answer":
+                seen.add(entry.label)
+        return hits
 
     def sizes(self) -> Counter[str]:
         """How many pictures of each class have it by hand or from before."""

@@ -4,13 +4,19 @@
   const { find } = app, RESERVED = "usngxm";
   let keys = new Map();
 
+  // A class that is itself a digit or a letter has that key; the others one of 1 … 9 in order, and a letter of theirs.
   const assign = (classes) => {
-    const taken = new Set(RESERVED), given = new Map();
-    classes.forEach((name, number) => {
-      if (number < 9) given.set(String(number + 1), name);
-      const letter = [...name.toLowerCase()].find((one) => /[a-z]/.test(one) && !taken.has(one));
-      if (letter) { taken.add(letter); given.set(letter, name); }
-    });
+    const taken = new Set(RESERVED), given = new Map(), numbers = [..."123456789"];
+    const take = (key, name) => { taken.add(key); given.set(key, name); };
+    for (const name of classes) if (/^[0-9a-z]$/.test(name.toLowerCase()) && !taken.has(name.toLowerCase())) take(name.toLowerCase(), name);
+    const others = classes.filter((name) => ![...given.values()].includes(name));
+    for (const name of others) {
+      const number = numbers.find((key) => !taken.has(key)), letter = [...name.toLowerCase()].find((key) => /[a-z]/.test(key) && !taken.has(key));
+      if (number) take(number, name);
+      if (letter) take(letter, name);
+    }
+    const named = new Set(given.values()), free = [..."abcdefghijklmnopqrstuvwxyz"].filter((letter) => !taken.has(letter));
+    for (const name of classes) if (!named.has(name) && free.length) given.set(free.shift(), name);  // any that is left
     return given;
   };
   const offered = () => app.state.classes.map(({ name }) => name).filter((name) => name !== app.state.none);
@@ -96,7 +102,7 @@
     const onButton = event.target.matches("button, a, input[type=radio]");
     if (event.key === "u" || event.key === "Backspace") undo();
     else if (event.key === "s" || (event.key === " " && app.mode === "ask" && !onButton)) app.modes[app.mode].skip();
-    else if (event.key === "0") give(app.state.none);
+    else if (event.key === "0" && !keys.has("0")) give(app.state.none);
     else if (event.key === "n" || (event.key === "Enter" && app.mode === "ask" && !onButton)) find("new-class").focus();
     else if (event.key === ">") app.enter(order[(at + 1) % 3]);
     else if (event.key === "<") app.enter(order[(at + 2) % 3]);
