@@ -32,7 +32,17 @@ def test_the_demo_walks_the_whole_way(tmp_path):
     answer = subprocess.run(command, capture_output=True, text=True, check=False)
     assert answer.returncode == 0, answer.stderr
     assert "Warning" not in answer.stderr
-    for words in ("1. Learn", "2. Evaluate", "raw pixels", "Eigenview", "3. Diagnose", "verdict: ", "4. Report"):
+    for words in (
+        "1. Learn",
+        "2. Evaluate",
+        "raw pixels",
+        "Eigenview",
+        "3. Diagnose",
+        "verdict: ",
+        "4. Label ten",
+        "ten chosen: ",
+        "5. Report",
+    ):
         assert words in answer.stdout
     assert (tmp_path / "demo" / "report.html").is_file()
 

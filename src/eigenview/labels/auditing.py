@@ -21,7 +21,7 @@ from eigenview.labels.spreading import targets
 
 # Chosen on CIFAR-10, confirmed on STL-10:
 HEAD_DIRECTIONS = 512  # columns that the head sees, where there are as many
-PENALTY = 0.3  # of the mean loss, for rows of numbers about 1
+PENALTY, WHOLE_PENALTY = 0.3, 1200  # of the mean loss, for rows of numbers about 1; and at most so much of the sum
 NEIGHBOURS_SHARE, HEAD_SHARE = 0.4, 1.2  # of the pool
 ALIKE = 0.1  # share of errors that is taken to be spread over all pairs of classes,
 ANYWHERE = 0.005  # and share of all labels that goes wrong in any case
@@ -117,7 +117,8 @@ def _others_say(unit: Tensor, labels: Tensor, classes: int, seed: int) -> Tensor
     for number in range(folds):
         inside = fold == number
         seen, numbers = torch.unique(labels[~inside], return_inverse=True)
-        head = fit_logistic(rows[~inside], numbers, inverse_penalty=1 / (PENALTY * len(numbers)))
+        penalty = min(PENALTY * len(numbers), WHOLE_PENALTY)
+        head = fit_logistic(rows[~inside], numbers, inverse_penalty=1 / penalty)
         answers[inside] = LEAST
         answers[inside.nonzero(), seen] = head.logits(rows[inside]).softmax(dim=1)
     return answers
