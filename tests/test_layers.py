@@ -22,6 +22,7 @@ LAYERS = [  # a room may import from any layer above it in this list
     {"training"},
     {"search"},
     {"labels"},
+    {"sweeps"},
     {"lab", "export", "report", "app"},
     {"recipes"},
     {"faces", "cli"},

@@ -23,7 +23,7 @@ alignment clip_loss cluster_assignment compare concatenated concatenation_sum_of
 create_encoder diagnose entropy_dual info_nce kernel_info_nce_loss laplacian_eigenmaps_loss learnable list_encoders
 list_methods list_views look maximum_entropy momentum_align_uniform momentum_contrast open_embeddings open_encoder
 open_run random_walk_laplacian read_config siglip_loss simple_sum_of_authors simple_sum_of_paper simsiam_loss sinkhorn
-spectral_contrastive spherical_kmeans supervised_contrastive swapped_assignment train uniformity uniformity_floor
+spectral_contrastive spherical_kmeans supervised_contrastive swapped_assignment sweep train uniformity uniformity_floor
 """.split()
 
 

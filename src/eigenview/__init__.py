@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         open_embeddings,
         open_encoder,
         open_run,
+        sweep,
         train,
     )
     from eigenview.graph import (
@@ -162,6 +163,7 @@ __all__ = [
     "spherical_kmeans",
     "supervised_contrastive",
     "swapped_assignment",
+    "sweep",
     "train",
     "uniformity",
     "uniformity_floor",

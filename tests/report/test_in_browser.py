@@ -9,6 +9,7 @@ import pytest
 from eigenview.report import write_report
 from eigenview.runs import Words, WordsExample
 from eigenview.runs.sample import FoundWords
+from eigenview.sweeps import Results, Trial
 from tests.report.browser import Browser
 from tests.report.example_run import HOSTILE, write_run
 
@@ -232,3 +233,33 @@ def test_runs_are_overlaid(browser, comparison):
     names = browser.run("return document.getElementById('plot-alignment').data.map((trace) => trace.name)")
     assert names == ["first", "second"]
     assert browser.run("return document.querySelectorAll('#scores tbody tr').length") == 2
+
+
+def test_a_sweeps_page_draws_importance_slices_and_parallel_axes(browser, tmp_path):
+    trials = [
+        Trial(
+            at,
+            f"runs/trial-{at:04d}",
+            "pruned" if at == 3 else "complete",
+            0.5 + at / 20,
+            {"rate": 10.0**-at, "<b>": kind},
+        )
+        for at, kind in enumerate(["a", "<i>b</i>", "a", "b", "a"])
+    ]
+    broken = Trial(5, "runs/trial-0005", "failed", None, {"rate": 9.0, "<b>": "a"}, note="<script>alert(1)</script>")
+    Results("<u>s</u>", "knn", (*trials, broken), {"rate": 0.8, "<b>": 0.2}).save(tmp_path)
+    file = write_report([tmp_path])
+    browser.open(file)
+    assert browser.complaints() == []
+    assert browser.requests() == [file.as_uri()]
+    drawn = (
+        "return [...document.querySelectorAll('.plot')].map(plot => [plot.id, plot.querySelectorAll('svg').length > 0])"
+    )
+    assert dict(browser.run(drawn)) == dict.fromkeys(
+        ("plot-importance", "plot-slice-0", "plot-slice-1", "plot-parallel"), True
+    )
+    assert browser.run("return document.querySelectorAll('#plot-parallel .js-line').length") == 5
+    assert browser.run("return document.querySelectorAll('#plot-slice-0 .point, #plot-slice-1 .point').length") == 10
+    assert browser.run("return document.querySelectorAll('#trials tbody tr').length") == 6
+    width, window = browser.run(WITHIN)
+    assert width <= window

@@ -29,6 +29,7 @@ GROUPS: dict[str, dict[str, Verb]] = {
     },
     "Learn": {
         "train": Verb("train", "learn from images, no labels needed"),
+        "sweep": Verb("sweep", "many runs with other settings each: find those that get furthest", GOES_ON),
         "recipes list": Verb("recipes_list", "the published experiments"),
         "recipes show": Verb("recipes_show", "one of them: command, cost, published result"),
         "recipes run": Verb("recipes_run", "train as one of them says"),

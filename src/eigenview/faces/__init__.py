@@ -5,6 +5,7 @@ from __future__ import annotations
 from eigenview.faces.embeddings import Embeddings, open_embeddings
 from eigenview.faces.lists import create_encoder, list_encoders, list_methods, list_views
 from eigenview.faces.run import Run, compare, look, open_encoder, open_run, train
+from eigenview.faces.sweeping import sweep
 
 __all__ = [
     "Embeddings",
@@ -18,5 +19,6 @@ __all__ = [
     "open_embeddings",
     "open_encoder",
     "open_run",
+    "sweep",
     "train",
 ]

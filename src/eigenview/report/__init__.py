@@ -12,6 +12,8 @@ from eigenview.files import check_writable, write_text
 from eigenview.report.page import build_page
 from eigenview.report.run_files import RunFiles, read_run
 from eigenview.report.structure import outline_of, structure_of
+from eigenview.report.sweep import sweep_page
+from eigenview.sweeps.results import is_sweep, read_results
 
 __all__ = ["write_report"]
 
@@ -23,10 +25,14 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
 
     Made from the run directories alone: ``config.json`` must be there; ``metrics.jsonl``, ``data.json``,
     ``environment.json``, ``evaluation/``, ``diagnosis.json`` and ``sample/`` add their sections. ``out`` is a file, or
-    a folder to put ``report.html`` into; without it, the (first) run's own folder.
+    a folder to put ``report.html`` into; without it, the (first) run's own folder. The folder of a sweep gives the
+    sweep's page.
     """
     if isinstance(runs, str | Path) or not runs:
         raise SettingError("a report needs a list of at least one run directory")
+    if len(runs) == 1 and is_sweep(runs[0]):
+        place = Path(runs[0]) if out is None else Path(out)
+        return write_text(_place(place, comparing=False), sweep_page(read_results(runs[0])))
     opened = [read_run(folder) for folder in runs]
     file = _place(opened[0].folder if out is None else Path(out), comparing=len(opened) > 1)
     if file.parent.is_dir():

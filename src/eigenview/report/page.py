@@ -20,21 +20,33 @@ STYLES = ("theme.css", "report.css")
 
 
 def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) -> str:
-    """The whole document for one run, or a comparison of several.
-
-    Scripts run only if their hash is in the page's own policy, which allows no request at all: text that slipped past
-    the escaping still could not run, and nothing could leave.
-    """
+    """The whole document for one run, or a comparison of several."""
     alone = runs[0] if len(runs) == 1 else None
     structure = structures.get(0) if alone is not None else None
     data: dict[str, JSON] = chart_data(runs, structures)
-    styles = "\n".join(asset(name) for name in STYLES)
+    styles = ""
     if alone is not None and alone.sample is not None and structure is not None:
         data |= {"map": map_data(alone.sample, structure), "confusion": confusion_data(structure.confusion)}
         styles += sheet_styles(alone.sample)
     listed = sections.of_one(alone, structure) if alone is not None else sections.of_several(runs)
     title = runs[0].name if alone is not None else f"{len(runs)} runs compared"
-    library, ours = _plotly(), "\n".join(asset(name) for name in SCRIPTS)
+    return document(title, listed, data, scripts=SCRIPTS, styles=styles)
+
+
+def document(
+    title: str,
+    listed: Sequence[sections.Section],
+    data: Mapping[str, JSON],
+    *,
+    scripts: Sequence[str],
+    styles: str = "",
+) -> str:
+    """Sections, styles, scripts and what the scripts draw, in one file.
+
+    Scripts run only if their hash is in the page's own policy, which allows no request at all: text that slipped past
+    the escaping still could not run, and nothing could leave.
+    """
+    library, ours = _plotly(), "\n".join(asset(name) for name in scripts)
     policy = (
         f"default-src 'none'; script-src {_hash(library)} {_hash(ours)}; style-src 'unsafe-inline'; img-src data: blob:"
     )
@@ -46,7 +58,7 @@ def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
         element("meta", name="color-scheme", content="light dark"),
         element("title", f"{title} \N{MIDDLE DOT} Eigenview"),
         element("link", rel="icon", href="data:,"),
-        element("style", Html(styles)),
+        element("style", Html("\n".join(map(asset, STYLES)) + styles)),
     )
     main = element("main", *(section.html for section in listed), id="main")
     body = element(

@@ -1,0 +1,129 @@
+"""A worker: takes trials until there are as many as wanted, over all workers; one that died is stood in for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from eigenview.data import Source, open_images
+from eigenview.errors import EigenviewError
+from eigenview.evaluation import open_labelled
+from eigenview.runs import RunDirectory, is_run, merge_settings, open_run
+from eigenview.sweeps.config import SweepConfig
+from eigenview.sweeps.objectives import OBJECTIVES
+from eigenview.sweeps.results import Results
+from eigenview.sweeps.space import nested, read_space, suggested
+from eigenview.sweeps.study import ERROR, RUN, SURPLUS, Study
+from eigenview.training import Listener, train
+from eigenview.training.start import prepare
+
+DONE = ("complete", "pruned", "failed")
+UNDER_WAY = ("running", "waiting")
+
+
+class _TooMany(EigenviewError):
+    """Another worker took the last trial at the same time."""
+
+
+class _Reporter(Listener):
+    """Tells the study how a run goes, and ends it where the study says so."""
+
+    def __init__(self, trial: Any, watched: str, pruned: type[Exception]) -> None:
+        self.trial, self.watched, self.pruned = trial, watched, pruned
+        self.at = -1
+
+    def measured(self, line: Mapping[str, Any]) -> None:
+        value, at = line.get(self.watched), int(line.get("epoch") or 0)
+        if value is None or at <= self.at:
+            return
+        self.at = at
+        self.trial.report(float(value), step=at)
+        if self.trial.should_prune():
+            raise self.pruned(f"behind the others at epoch {at}")
+
+
+class Worker:
+    """One of as many as are started, on one machine or several that share the folder and the database."""
+
+    def __init__(
+        self, config: SweepConfig, *, told: Callable[[str], None], listeners: tuple[Listener, ...] = ()
+    ) -> None:
+        self.config, self.told, self.listeners = config, told, listeners
+        self.objective, self.space = OBJECTIVES.find(config.objective), read_space(config.search)
+        config.out.mkdir(parents=True, exist_ok=True)
+        self.judged = self._judged()
+        self.study = Study(config)
+
+    def _judged(self) -> Source:
+        """What the figure is measured on, opened before anything is trained."""
+        place = self.config.labelled or str(self.config.settings["source"])
+        return open_labelled(place) if self.objective.needs_labels else open_images(place, needs_index=True)
+
+    def run(self) -> Results:
+        """Try until all trials are done; the results are written after each."""
+        study, wanted, is_waiting = self.study, self.config.trials, False
+        while study.count(*DONE) < wanted:
+            study.recover()
+            if study.count(*DONE, "running") >= wanted and not study.count("waiting"):
+                if not is_waiting:
+                    self.told("all trials are taken; waiting for other workers, to stand in for one that dies")
+                is_waiting = True
+                time.sleep(min(5.0, self.config.heartbeat / 2))
+                continue
+            is_waiting = False
+            with study.quietly():
+                study.study.optimize(self._try, n_trials=1, catch=(EigenviewError,))
+            study.results().save(self.config.out)
+        results = study.results()
+        results.save(self.config.out)
+        return results
+
+    def _try(self, trial: Any) -> float:
+        if self.study.count(*DONE, *UNDER_WAY, before=trial.number) >= self.config.trials:
+            trial.set_user_attr(SURPLUS, True)
+            raise _TooMany("one trial too many")
+        run = trial.user_attrs.get(RUN)
+        if run is None:
+            run = f"runs/trial-{trial.number:04d}"
+            trial.set_user_attr(RUN, run)
+        self.study.draw_for(trial.number)
+        values = suggested(trial, self.space, self.config.settings)
+        written = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
+        try:
+            folder = self.config.out / run
+            goes_on = is_run(folder)
+            self.told(f"trial {trial.number}{' goes on with ' + run if goes_on else ''}: {written}")
+            directory = self._trained(trial, folder, values, resume=goes_on)
+            value = self.objective.measure(open_run(directory), self.judged, self.config.seed)
+        except self.study.optuna.TrialPruned as reason:
+            self.told(f"trial {trial.number} ended early: {reason}")
+            raise
+        except EigenviewError as error:
+            trial.set_user_attr(ERROR, str(error))
+            self.told(f"trial {trial.number} failed: {error}")
+            raise
+        except KeyboardInterrupt:
+            self.study.study.enqueue_trial(trial.params, user_attrs={RUN: run})  # goes on with the same command
+            raise
+        self.told(f"trial {trial.number}: {self.config.objective} {value:.4f}")
+        return value
+
+    def _trained(self, trial: Any, folder: Path, values: Mapping[str, Any], *, resume: bool) -> RunDirectory:
+        given = {"out": str(folder)}
+        if not resume:
+            given = {**merge_settings(self.config.settings, nested(values)), **given}
+        prepared = prepare(given, resume=resume)
+        reporter = _Reporter(trial, self.objective.watched, self.study.optuna.TrialPruned)
+        return train(
+            prepared.config,
+            source=prepared.source,
+            resume=resume,
+            looks_back=False,
+            listeners=[reporter, *self.listeners],
+        )
+
+
+def _short(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

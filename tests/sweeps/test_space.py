@@ -1,0 +1,126 @@
+"""What is searched: ranges and choices by the names of settings, from a file or words; mistakes said before a run."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from eigenview.errors import DataError, EigenviewError, SettingError
+from eigenview.runs import merge_settings, read_config
+from eigenview.sweeps import gathered, read_fixed, read_words
+from eigenview.sweeps.space import nested, read_space, suggested
+
+FIXED = {"source": "digits", "epochs": 1}
+
+
+class Drawn:
+    """An Optuna trial as far as a space asks: values by chance."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def suggest_int(self, name, low, high, *, log):
+        return self.random.randint(low, high)
+
+    def suggest_float(self, name, low, high, *, log):
+        return self.random.uniform(low, high)
+
+    def suggest_categorical(self, name, choices):
+        return self.random.choice(choices)
+
+
+def test_words_say_what_a_file_says(tmp_path):
+    words = read_words(["optimizer.learning-rate=log:1e-4..0.1", "batch_size=64,128", "encoder.width=0.5..2.0"])
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        '[search]\nbatch_size = [64, 128]\n"encoder.width" = { low = 0.5, high = 2.0, log = false }\n'
+        '"optimizer.learning_rate" = { low = 1e-4, high = 0.1, log = true }\n'
+    )
+    whole = gathered(file, {}, search={}, settings=FIXED)
+    assert whole.search == words
+    assert whole.out.as_posix() == "sweeps/sweep"
+    other = tmp_path / "sweep.json"
+    other.write_text(json.dumps({"search": words, "trials": 3, "settings": {"epochs": 7}}))
+    told = gathered(other, {"trials": 4}, search={}, settings=FIXED)
+    assert (told.trials, told.settings["epochs"]) == (4, 1)
+
+
+def test_every_drawn_value_makes_a_run():
+    space = read_space(
+        {
+            "method": ["simclr", "kernel-infonce"],
+            "method_settings.temperature": {"low": 0.05, "high": 0.5},
+            "method_settings.kernel": ["Gaussian(0.2)", "Laplacian(0.5)"],
+            "optimizer.learning_rate": {"low": 1e-4, "high": 0.1, "log": True},
+            "batch_size": {"low": 16, "high": 64},
+        }
+    )
+    seen = set()
+    for seed in range(30):
+        values = suggested(Drawn(seed), space, FIXED)
+        config = read_config({**merge_settings(FIXED, nested(values)), "out": "run"})
+        assert 16 <= config.batch_size <= 64
+        assert isinstance(config.batch_size, int)
+        assert ("method_settings.kernel" in values) == (config.method == "kernel-infonce")
+        seen.add(config.method)
+    assert seen == {"simclr", "kernel-infonce"}
+
+
+def test_fixed_settings_are_nested():
+    assert read_fixed(["source=photos/", "encoder.width=0.5", "minutes=2"]) == {
+        "source": "photos/",
+        "encoder": {"width": 0.5},
+        "minutes": 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        (
+            {"optimizer.learning_rat": [0.1, 0.2]},
+            "no setting is called optimizer.learning_rat; did you mean learning_rate",
+        ),
+        ({"batchsize": [64, 128]}, "no setting is called batchsize; did you mean batch_size"),
+        ({"method_settings.temprature": [0.1, 0.2]}, "is called method_settings.temprature; did you mean temperature"),
+        ({"batch_size": [1, 64]}, "batch_size: .* greater than or equal to 2; got 1"),
+        ({"batch_size": {"low": 8, "high": 4}}, "batch_size: a range needs low < high; got 8 to 4"),
+        ({"batch_size": {"low": 0, "high": 4, "log": True}}, "a range needs 0 < low < high"),
+        (
+            {"batch_size": {"low": 4, "high": 8, "logg": True}},
+            "no setting is called logg; did you mean log",
+        ),
+        ({"batch_size": [64]}, "at least two different values"),
+        ({"method": ["simclr", "simsam"]}, "did you mean simsiam"),
+        ({"source": ["digits", "shapes"]}, "source is the same for every run of a sweep"),
+        ({}, "a sweep needs something to search"),
+    ],
+)
+def test_a_mistake_is_said_before_anything_runs(search, message):
+    with pytest.raises(SettingError, match=message):
+        gathered(None, {}, search=search, settings=FIXED)
+
+
+@pytest.mark.parametrize(
+    ("given", "settings", "message"),
+    [
+        ({"objective": "knnn"}, FIXED, "knnn. is no objective; did you mean knn"),
+        ({"trils": 3}, FIXED, "no setting is called trils; did you mean trials"),
+        ({}, {"epochs": 1}, "the images to learn from are missing"),
+        ({}, {**FIXED, "out": "x"}, "each has a folder of its own"),
+    ],
+)
+def test_a_sweep_with_a_mistake_is_refused(given, settings, message):
+    with pytest.raises(SettingError, match=message):
+        gathered(None, given, search={"batch_size": [64, 128]}, settings=settings)
+
+
+def test_a_file_that_is_no_sweep_is_refused_in_words(tmp_path):
+    for name, text in (("sweep.toml", "a ="), ("sweep.json", "{"), ("sweep.yaml", "a: 1")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises((DataError, SettingError), match=r"sweep\."):
+            gathered(tmp_path / name, {}, search={}, settings=FIXED)
+    with pytest.raises(EigenviewError, match=r"a setting is written NAME=LOW\.\.HIGH"):
+        read_words(["batch_size"])
