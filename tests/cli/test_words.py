@@ -49,7 +49,7 @@ MISTAKES = {
     "evaluate --protocol knn nowhere digits": "RUN|ENCODER|FILE is missing: a run directory, an encoder by name, or",
     "evaluate nowhere digits --protocol": "is no run directory",
     "compare nowhere": "nowhere is no run directory",
-    "compare": "RUN|FILE is missing: runs and files of vectors",
+    "compare": "RUN|FILE|ENCODER is missing: runs and files of vectors",
     "report nowhere": "nowhere",
     "diagnose nowhere": "nowhere is no run directory, no file and no encoder; is the path right?",
     "embed nowhere digits": "nowhere",

@@ -3,10 +3,15 @@
 Only scores of the same protocol on the same images are compared. With one run: its baselines against it. To choose one
 of several runs without looking at test images, --select SOURCE measures them by cross-validation on training labels.
 
+Without any labels, --unlabelled SOURCE measures runs, encoders by name and files of vectors by LiDAR, RankMe, α-ReQ,
+IdEst and what their graphs of neighbours say, and tells how far each of these is to be trusted; so do runs that have
+no scores, on the images they were made for.
+
 Examples:
   eigenview compare runs/simclr runs/swav runs/moco
   eigenview compare runs/photos --json
   eigenview compare runs/a runs/b runs/c --select 'train/?labelled=yes'
+  eigenview compare runs/a runs/b efficientnet-lite0 --unlabelled photos/
 """
 
 from __future__ import annotations
@@ -28,20 +33,27 @@ if TYPE_CHECKING:
 
 
 class Options(RunOptions):
-    runs: Annotated[tuple[Path, ...], positional("RUN|FILE ...")]  # runs and files of vectors that were evaluated;
-    # differences are to the first
+    runs: Annotated[tuple[Path, ...], positional("RUN|FILE|ENCODER ...")]  # runs and files of vectors that were
+    # evaluated, and with --unlabelled encoders by name; differences are to the first
     protocol: Annotated[tuple[str, ...], Word("NAME ...")] = ()  # only scores whose name begins so
     supervised: Annotated[Path | None, Word("RUN")] = None  # a run trained on labels, as one more baseline
     select: Annotated[str | None, Word("SOURCE")] = None  # labelled training images to choose a run by; nothing is
     # compared then
+    unlabelled: Annotated[str | None, Word("SOURCE")] = None  # images to compare by without labels
     folds: int = Field(5, ge=2)  # of that cross-validation
-    seed: int = Field(0, ge=0)  # of its folds
+    seed: int = Field(0, ge=0)  # of its folds, and of the images drawn
     as_json: AsJson = False  # print the comparison as JSON
 
 
 def run(options: Options, output: Output) -> None:
     if options.select is not None:
         _select(options, output)
+        return
+    if options.unlabelled is not None or _has_no_scores(options.runs):
+        from eigenview.cli.unlabelled import compare_unlabelled
+
+        shows = not options.as_json
+        compare_unlabelled(options, options.runs, options.unlabelled, output, seed=options.seed, shows=shows)
         return
     from eigenview.evaluation import compare_runs
     from eigenview.runs import RunDirectory
@@ -55,6 +67,13 @@ def run(options: Options, output: Output) -> None:
     output.result([[_as_json(compared) for compared in row] for row in rows])
     if not options.as_json:
         _show(rows, [folder.resolve().name for folder in runs], output)
+
+
+def _has_no_scores(given: Sequence[Path]) -> bool:
+    """Whether there are several runs, none of which was evaluated yet."""
+    from eigenview.runs import RunDirectory, is_run
+
+    return len(given) > 1 and all(is_run(place) and not RunDirectory.existing(place).scores() for place in given)
 
 
 def _directory(options: Options, given: Path) -> Path:

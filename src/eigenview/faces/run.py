@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, overload
 
 from torch import nn
 
 from eigenview.data import Source, open_images, open_source
 from eigenview.devices import find_device
 from eigenview.diagnostics import Diagnosis
+from eigenview.diagnostics.label_free import LabelFree
 from eigenview.evaluation import (
     BASELINES,
     WORD_PROTOCOLS,
@@ -26,6 +27,7 @@ from eigenview.evaluation import (
     open_task,
     word_scores,
 )
+from eigenview.evaluation.label_free import measure_without_labels
 from eigenview.evaluation.run_look import Where
 from eigenview.evaluation.tasks import TEST_SHARE
 from eigenview.export import Exported, Format, export
@@ -197,9 +199,21 @@ def open_run(
     return Run(folder, checkpoint=checkpoint, encoder=encoder, device=device)
 
 
-def compare(*runs: Run, protocols: Sequence[str] | None = None) -> Mapping[str, Sequence[Compared]]:
-    """The scores of several runs by protocol and data, each with its difference to the first run's."""
-    return compare_runs([run.folder for run in runs], protocols=protocols)
+@overload
+def compare(*runs: Run, protocols: Sequence[str] | None = ...) -> Mapping[str, Sequence[Compared]]: ...
+@overload
+def compare(*runs: Run, unlabelled: AnyImages, seed: int = ...) -> Mapping[str, LabelFree]: ...
+def compare(
+    *runs: Run, protocols: Sequence[str] | None = None, unlabelled: AnyImages | None = None, seed: int = 0
+) -> Mapping[str, object]:
+    """The scores of several runs by protocol and data, each with its difference to the first run's.
+
+    With ``unlabelled`` images: the measures of each run or encoder that need no labels, by its folder's name.
+    """
+    if unlabelled is None:
+        return compare_runs([run.folder for run in runs], protocols=protocols)
+    images = open_images(unlabelled, needs_index=True)
+    return {run.folder.name: measure_without_labels(run.opened, images, seed=seed) for run in runs}
 
 
 def open_encoder(

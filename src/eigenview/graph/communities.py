@@ -25,7 +25,7 @@ from eigenview.graph.nearest import Neighbours
 MOST = 38  # clusters that are looked for
 FOLLOWING = 6  # gaps that the one before them is compared with
 NEARLY = 0.01  # eigenvalues below it, or a twentieth of the median, are all but 0: clusters that hardly touch
-JUMP = 8.0  # from which on a gap tells; chosen on planted clusters, as NEARLY and FOLLOWING were
+JUMP = 10.0  # from which on a gap tells; chosen on planted clusters, as NEARLY and FOLLOWING were
 AS_GOOD = 0.01  # of the modularity: fewer groups with so much less are as good
 AGREED = {"clear": 0.2, "blurred": 0.4}  # of two halves, from which on there are groups at all
 FEWEST = 10  # nodes of a group; of fewer than 200 nodes, a twentieth
