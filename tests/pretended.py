@@ -1,0 +1,71 @@
+"""A device that is not there: tensors with shapes and a device, and no numbers, by PyTorch's FakeTensorMode.
+
+A build without CUDA cannot even pretend a gradient on it; on a device of another name it can. What mixes
+it with the CPU fails as on a real one. Meant for processes of their own (``run_processes``): the name stays registered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.utils import backend_registration
+
+NAME = "pretended"
+CAN_PRETEND = hasattr(backend_registration, "_setup_privateuseone_for_python_backend")
+aten = torch.ops.aten
+
+
+class _Mode(FakeTensorMode):
+    """Where code asks for a number it gets one, where it asks for a choice of rows it gets them all."""
+
+    def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        with self:
+            answer = self._answer(func, args, kwargs)
+        return super().dispatch(func, types, args, kwargs) if answer is None else answer
+
+    def _answer(self, func: Any, args: Any, kwargs: Any) -> Any:
+        if func is aten._local_scalar_dense.default:
+            kind = args[0].dtype
+            return True if kind == torch.bool else 1.0 if kind.is_floating_point else 0
+        if func is aten._to_copy.default and kwargs.get("device") is not None:
+            return torch.empty(args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype, device=kwargs["device"])
+        if func is aten.repeat_interleave.Tensor:
+            return torch.empty_like(args[0])
+        if func is aten.bincount.default:
+            return torch.empty(args[2], dtype=torch.long, device=args[0].device)
+        if func is aten.index.Tensor and any(index is not None and index.dtype == torch.bool for index in args[1]):
+            return args[0].clone()
+        return None
+
+
+@contextmanager
+def pretended_device() -> Iterator[torch.device]:
+    if not hasattr(torch, NAME):
+        module = backend_registration._DummyBackendModule()
+        module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
+        backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=module)
+    with _Mode():
+        yield torch.device(NAME)
+
+
+def moved(module: nn.Module, device: torch.device) -> nn.Module:
+    """What ``module.to(device)`` does: parameters and buffers, and nothing that a module holds beside them."""
+    known: dict[int, Tensor] = {}
+
+    def there(tensor: Tensor) -> Tensor:
+        if id(tensor) not in known:
+            rows = torch.empty(tensor.shape, dtype=tensor.dtype, device=device)
+            is_parameter = isinstance(tensor, nn.Parameter)
+            known[id(tensor)] = nn.Parameter(rows, requires_grad=tensor.requires_grad) if is_parameter else rows
+        return known[id(tensor)]
+
+    for owner in module.modules():
+        for held in (owner._parameters, owner._buffers):
+            held.update({name: there(tensor) for name, tensor in held.items() if tensor is not None})
+    return module

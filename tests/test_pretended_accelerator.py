@@ -1,0 +1,100 @@
+"""Tensors left on the CPU, found without an accelerator: losses and training steps on a device that is pretended."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import eigenview as ev
+from eigenview.methods import MethodContext, ViewedBatch, find_method
+from tests.pretended import CAN_PRETEND, moved, pretended_device
+from tests.processes import run_processes
+
+pytestmark = pytest.mark.skipif(not CAN_PRETEND, reason="this version of torch cannot pretend a device")
+
+ITEMS, WIDTH = 8, 16
+LOSSES = {
+    "info_nce": ev.info_nce,
+    "kernels": lambda a, b: ev.kernel_info_nce_loss(a, b, kernel=ev.GaussianKernel(0.2) + ev.LaplacianKernel(0.5)),
+    "random walk": ev.random_walk_laplacian,
+    "align + uniform": ev.align_uniform_loss,
+    "clip": ev.clip_loss,
+    "siglip": ev.siglip_loss,
+    "spectral": ev.spectral_contrastive,
+    "eigenmaps": ev.laplacian_eigenmaps_loss,
+    "labels": lambda a, b: ev.supervised_contrastive(a, b, labels=torch.arange(len(a), device=a.device)),
+    "momentum": lambda a, b: ev.momentum_contrast(a, b, torch.randn(100, WIDTH, device=a.device)),
+    "momentum align": lambda a, b: ev.momentum_align_uniform(a, b, torch.randn(100, WIDTH, device=a.device)),
+    "simsiam": lambda a, b: ev.simsiam_loss(a, b, a, b),
+    "codes": lambda a, b: ev.swapped_assignment([a, b], [ev.sinkhorn(a.detach()), ev.sinkhorn(b.detach())]),
+}
+METHODS = {  # those that look at no label's value and draw no caption: what is pretended has no values
+    "simclr": {},
+    "kernel-infonce": {},
+    "random-walk": {},
+    "spectral": {},
+    "align-uniform": {},
+    "laplacian-eigenmaps": {},
+    "simsiam": {},
+    "moco": {"queue": 7, "splits": 1},
+    "swav": {"prototypes": 5},
+}
+
+
+def devices_of_losses(rank: int, group: object, items: int) -> dict[str, set[str]]:
+    """Where each loss and its gradients are."""
+    places = {}
+    for name, loss in LOSSES.items():
+        with pretended_device() as device:
+            views = [torch.randn(items, WIDTH, device=device, requires_grad=True) for _ in range(2)]
+            value = loss(*views)
+            gradients = torch.autograd.grad(value, views, allow_unused=True)
+        places[name] = {each.device.type for each in (value, *gradients) if each is not None}
+    return places
+
+
+def devices_of_steps(rank: int, group: object) -> dict[str, set[str]]:
+    """Where the loss and the gradients of a step of each method are."""
+    places = {}
+    for name, settings in METHODS.items():
+        kind = find_method(name)
+        context = MethodContext(ITEMS, None, (2,), steps_per_epoch=10)
+        method = kind(ev.create_encoder("small", width=0.25), kind.settings_type(**settings), context)
+        with pretended_device() as device:
+            method = moved(method, device)
+            optimizer = torch.optim.AdamW(method.parameters(), 1e-3)
+            index = torch.arange(ITEMS, device=device)
+            images = torch.randn(2 * ITEMS, 3, 24, 24, device=device)
+            output = method(ViewedBatch((images,), ITEMS, index, None, 0, 0))
+            output.loss.backward()
+            method.before_update(0)
+            optimizer.step()
+        trained = [parameter.grad for parameter in method.parameters() if parameter.grad is not None]
+        places[name] = {each.device.type for each in (output.loss, output.embeddings, *trained)}
+        assert len(trained) > 4
+    return places
+
+
+def mixed(rank: int, group: object) -> str:
+    with pretended_device() as device:
+        try:
+            torch.ones(3, device=device) + torch.ones(3)
+        except RuntimeError as error:
+            return str(error)
+    return ""
+
+
+def test_a_tensor_left_on_the_cpu_fails_here():
+    (message,) = run_processes(1, mixed)
+    assert "same device" in message
+
+
+@pytest.mark.parametrize("items", [ITEMS, 5000], ids=["held whole", "in blocks"])
+def test_losses_stay_on_their_device(items):
+    (places,) = run_processes(1, devices_of_losses, items)
+    assert places == {name: {"pretended"} for name in LOSSES}
+
+
+def test_steps_of_methods_stay_on_their_device():
+    (places,) = run_processes(1, devices_of_steps)
+    assert places == {name: {"pretended"} for name in METHODS}
