@@ -51,7 +51,7 @@ def test_a_recipe_of_captions_is_measured_by_words():
 
 def test_every_method_of_a_paper_has_a_recipe():
     methods = {recipe.settings["method"] for recipe in RECIPES.values()}
-    assert {*PAPERS, "deepcluster-v2", "sela-v2", "clip"} <= methods <= set(METHODS)
+    assert {*PAPERS, "deepcluster-v2", "sela-v2", "clip", "siglip"} <= methods <= set(METHODS)
 
 
 def test_the_kernels_of_the_table_are_kernels_and_the_figures_its_cells():
