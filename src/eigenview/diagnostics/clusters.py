@@ -189,8 +189,9 @@ def _around_mean(rows: Tensor) -> Tensor:
     if unit.shape[1] <= DIRECTIONS or not bool(unit.any()):
         return unit
     moved = unit - unit.mean(dim=0)
-    directions = torch.linalg.eigh(moved.T @ moved).eigenvectors[:, -DIRECTIONS:]
-    return torch.nn.functional.normalize(moved @ directions, dim=1)
+    spread = (moved.T @ moved).double()  # in float32 LAPACK may give up where rows are few
+    directions = torch.linalg.eigh(spread).eigenvectors[:, -DIRECTIONS:]
+    return torch.nn.functional.normalize(moved @ directions.to(moved), dim=1)
 
 
 def _graph_of_nearest(sources: list[Rows], neighbours: int, cosine: float = -math.inf) -> sparse.csr_array:
