@@ -97,11 +97,13 @@ def test_going_on_says_where_from_and_when_there_is_nothing_left(shop, trained, 
     run = tmp_path / "run"
     shutil.copytree(shop / RUN, run)
     before = (run / "diagnosis.json").stat().st_mtime_ns
+    shutil.copytree(run / "checkpoints" / "last", run / "checkpoints" / ".last.old")  # killed as it saved
     assert main(["train", "--resume", "--out", str(run)]) == 0
     said = capsys.readouterr()
     finished = "! this run is finished, at step 6: nothing is left to train; --steps N with a larger N goes on"
     assert finished in (said.out + said.err).splitlines()
     assert (run / "diagnosis.json").stat().st_mtime_ns == before
+    assert not (run / "checkpoints" / ".last.old").exists()
     assert main(["train", "--resume", "--out", str(run), "--steps", "7", "--no-look"]) == 0
     assert "is finished" not in capsys.readouterr().err
     shutil.rmtree(run / "checkpoints" / "last")
@@ -139,6 +141,9 @@ def test_a_report_of_an_encoder_by_name_looks_first(shop, trained, tmp_path, mon
     page = (tmp_path / "runs/photos-efficientnet-lite0-64px/report.html").read_text(encoding="utf-8")
     assert "not trained here" in page
     assert "each compared with the first on the pixels" in page
+    assert main(["report", "runs/photos-efficientnet-lite0-64px", str(shop / RUN), "-o", "both.html"]) == 0
+    assert "Fewer than two of these were trained here" in (tmp_path / "both.html").read_text(encoding="utf-8")
+    capsys.readouterr()
     assert main(["report", "efficientnet-lite0"]) == 2
     assert "looks at images: give them (SOURCE or --source)" in capsys.readouterr().err
     assert main(["report", "efficientnet-lite", "--source", "photos"]) == 2

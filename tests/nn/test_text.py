@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 import torch
 
@@ -16,6 +18,13 @@ CAPTIONS = [f"a {colour} {thing} on the {place}" for colour in "red green blue".
 @pytest.fixture(scope="module")
 def tokens():
     return Tokenizer.trained(CAPTIONS, vocabulary=400).reading(12)
+
+
+def test_a_tokenizer_on_which_the_library_panics_is_refused_in_one_line():
+    content = json.loads(Tokenizer.trained(["a red disc", "a blue disc"] * 4, vocabulary=270).text)
+    content["model"]["continuing_subword_prefix"] = "x" * 30
+    with pytest.raises(DataError, match=r"^the tokenizer is no tokenizer\.json of the tokenizers library \("):
+        Tokenizer(json.dumps(content))
 
 
 def test_tokens_do_not_depend_on_the_order_of_the_captions(tokens):

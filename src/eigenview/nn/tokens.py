@@ -130,7 +130,9 @@ def _batched(texts: Iterable[str]) -> Iterator[list[str]]:
 def _read(text: str, place: str) -> Any:
     try:
         return _library().Tokenizer.from_str(text)
-    except Exception as error:  # the library raises nothing narrower
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # the library raises nothing narrower, and where it panics not even an Exception
         reason = str(error).splitlines()[0][:120]
         raise DataError(f"{place} is no tokenizer.json of the tokenizers library ({reason})") from None
 

@@ -73,6 +73,12 @@ class Checkpoints:
                 except OSError:  # a file system without links
                     shutil.copyfile(place / file, folder / file)
 
+    def tidy(self) -> None:
+        """Remove what a kill left of checkpoints that others have replaced."""
+        for old in self.folder.glob(".*.old"):
+            if self._is_whole(self.folder / old.name[1:-4]):
+                shutil.rmtree(old, ignore_errors=True)
+
     def names(self) -> list[str]:
         """Those that are there, the newest first where it matters: last, previous, best, then kept epochs."""
         if not self.folder.is_dir():

@@ -143,14 +143,13 @@ class RunDirectory:
         """Of a run that learns from captions."""
         place = self._file(TOKENIZER)
         text = read_text(place)
-        tokenizer = Tokenizer(text, place=printable(self.folder / TOKENIZER))
         described = self.method_parts.text if (self.folder / METHOD).is_file() else None
         if described is not None and described.tokenizer not in ("", text_digest(text)):
             raise DataError(
                 f"{printable(place)} is not the one that this run learnt with: its checksum differs, so words would be "
                 "read as others; bring the right one back"
             )
-        return tokenizer
+        return Tokenizer(text, place=printable(self.folder / TOKENIZER))
 
     def save_tokenizer(self, text: str) -> Path:
         return write_text(self.folder / TOKENIZER, text)

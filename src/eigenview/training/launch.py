@@ -82,6 +82,8 @@ def train(
 def _fit(trainer: Trainer, directory: RunDirectory, *, resume: bool) -> bool:
     """Train what is left; True where nothing is, and the result has been looked at."""
     if resume and trainer.tell_if_finished():
+        if trainer.processes.is_first:
+            directory.checkpoints.tidy()  # a kill may have fallen into the last save
         return directory.diagnosis() is not None and directory.sample() is not None
     trainer.fit()
     return False
