@@ -76,6 +76,12 @@ class Person:
             self.browser.press(">")
         self.browser.settle()
 
+    def export(self) -> None:
+        """As CSV; wait until it says where."""
+        for button in ("export-open", "export-go"):
+            self.browser.run("document.getElementById(arguments[0]).click()", button)
+        self.until(lambda: "labels-1" in self.text("export-said"))
+
     def picture(self, place: Path) -> None:
         """A screenshot."""
         place.parent.mkdir(parents=True, exist_ok=True)

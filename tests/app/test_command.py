@@ -9,14 +9,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from eigenview.app.gate import Tokens
 from eigenview.labels import spread_labels
 from eigenview.labels.label_files import read_labels
 from eigenview.search import open_embeddings
 from tests.app.command import labelling
 from tests.app.person import Person
+from tests.app.places import Client
 from tests.cli.commands import eigenview, succeeded, write_photos
 from tests.labels.vectors import read_rows
 from tests.report.browser import Browser, missing
+from tests.training.runs import run_quietly
+from tests.training.test_words import COLOURS, given, table
 
 OPTIONS = ("photos", "--encoder", "small", "--size", "16", "--classes", "gulls", "ïles")
 
@@ -66,9 +70,7 @@ def test_a_folder_is_labelled_through_kills_of_browser_and_server(shop: Path, tm
                 assert person.text("by-hand") == "7"
                 assert person.asked() == asked  # what was not said to be saved is asked again
                 answer(person, 3)
-                browser.run("document.getElementById('export-open').click()")
-                browser.run("document.getElementById('export-go').click()")
-                person.until(lambda: "labels-1" in person.text("export-said"))
+                person.export()
         finally:
             browser.close()
     (folder,) = shop.glob("labels-*/labels-1")
@@ -83,6 +85,42 @@ def test_a_folder_is_labelled_through_kills_of_browser_and_server(shop: Path, tm
     words = ["spread", str(place_of(shop)), "--labels", str(folder / "answers.csv"), "-o", "same.csv"]
     succeeded(eigenview(*words, folder=shop))
     assert (shop / "same.csv").read_text() == (folder / "labels.csv").read_text()
+
+
+def client_of(address: str) -> Client:
+    tokens, (front, token) = Tokens(), address.split("/?token=")
+    tokens.token = token
+    client = Client(int(front.rpartition(":")[2]), tokens, None)  # type: ignore[arg-type]  # it is elsewhere
+    client.enter()
+    return client
+
+
+def test_a_table_and_a_run_that_knows_words(tmp_path: Path):
+    source = table(tmp_path / "good.parquet")
+    run_quietly(given(source, tmp_path / "run", steps=60, optimizer={"name": "adamw", "learning_rate": 3e-3}))
+    with labelling("run", folder=tmp_path) as server:
+        client = client_of(server.address)
+        assert client.get("/api/state")["has_words"]
+        for number, colour in enumerate(COLOURS):
+            rows = client.get(f"/api/list/text?about=a%20{colour}%20thing")["rows"]
+            assert [row % 4 for row in rows[:12]].count(number) >= 10
+    with labelling("good.parquet", "--encoder", "small", "--size", "16", folder=tmp_path) as server:
+        client = client_of(server.address)
+        state = client.get("/api/questions")
+        assert not state["has_words"]
+        assert len(state["queue"]) == 10
+        assert client.get("/large/3")[:3] == b"\xff\xd8\xff"
+        for row in range(8):
+            client.done("answer", rows=[row], label=str(row % 4), mode="review")
+        told = client.done("export", form="copies", certain=0.0)
+        assert told["pictures"] == 48
+        assert client.post("/api/export", {"form": "links", "certain": 0.0})[0] == 400  # rows of a table are no files
+        server.process.send_signal(signal.SIGINT)
+        assert server.process.wait(timeout=60) == 130
+    assert len(list(Path(told["folder"]).glob("pictures/*/*.png"))) == 48
+    assert "every answer is kept" in (tmp_path / "label.log").read_text()
+    (place,) = Path(told["folder"]).parent.iterdir()  # the export that was refused left nothing
+    assert place == Path(told["folder"])
 
 
 def test_what_cannot_be_labelled_is_one_line(shop: Path):

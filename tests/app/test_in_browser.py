@@ -57,9 +57,7 @@ def test_a_folder_is_labelled_by_keys_alone_and_exported(browser: Browser, clien
     for _ in range(6):
         person.answer(truth_of(person.asked()))
     shot(person, "ask-nine")
-    browser.run("document.getElementById('export-open').click()")
-    browser.run("document.getElementById('export-go').click()")
-    person.until(lambda: "labels-1" in person.text("export-said"))
+    person.export()
     shot(person, "export")
     table = read_rows(client.page.out / "labels-1" / "labels.csv")
     right = [row["label"] == truth_of(number) for number, row in enumerate(table)]

@@ -111,7 +111,7 @@ def _pictures(options: Options, output: Output) -> tuple[Embeddings, OpenedRun |
     output.say(str(source.describe()))
     opened = open_named(options, name, output, options.place)
     written = embed_shown(opened, options.place, None, output)
-    return open_embeddings(written.path), opened, None
+    return open_embeddings(written.path), opened, source
 
 
 def _holds_vectors(file: Path) -> bool:

@@ -193,7 +193,7 @@
   app.modes.map = {
     enter: () => { load(); redraw(); canvas.focus({ preventScroll: true }); if (!chosen.length) note.textContent = places ? NOTHING : "The map is being made …"; },
     targets: () => chosen,
-    give: async (label) => { if (chosen.length) await app.answer(chosen, label, "map"); },
+    give: async (label) => { if (chosen.length) await app.answer(chosen, label, "map", chosen.map(app.hadOf)); },
     skip: async () => {},
     key: () => false,
   };

@@ -65,7 +65,7 @@
     give: async (label) => {
       const rows = targets();
       if (!rows.length) { app.say("Choose pictures first: click them, or walk to one with the arrow keys.", true); return; }
-      if (await app.answer(rows, label, "review")) settle(rows);
+      if (await app.answer(rows, label, "review", rows.map(app.hadOf))) settle(rows);
     },
     skip: async () => {},
     key: (event) => {
