@@ -148,7 +148,7 @@ def kinds_of(house: Path) -> list[Kind]:
         Kind("words: tokenizer.json", "words", ("run/tokenizer.json",), worded, True, 3),
         Kind("words: weights", "words", ("run/checkpoints/last/weights.safetensors",), worded, True, 2),
         Kind("words: projections", "words", ("run/projections.parquet",), worded, share=2),
-        Kind("towers", "towers", _those(within["towers"], ".safetensors"), weighed, True),
+        Kind("towers", "towers", _those(within["towers"], ".safetensors"), towered, True),
     ]
 
 
@@ -276,6 +276,13 @@ def worded(folder: Path, file: str = "") -> str:
     stored = open_embeddings(folder / "run" / "projections.parquet")
     answers = text_neighbours(stored, ["a red disc", "a star"], run=folder / "run", k=5)
     return digest(repr([asdict(answer) for answer in answers]))
+
+
+def towered(folder: Path, file: str = "") -> str:
+    """Both towers, as weights."""
+    read = {name: read_weights(folder / f"{name}.safetensors") for name in ("image", "text")}
+    values = (tensor.numpy().tobytes() for name in sorted(read) for _, tensor in sorted(read[name].items()))
+    return digest(*values)
 
 
 def weighed(folder: Path, file: str) -> str:

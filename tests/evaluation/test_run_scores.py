@@ -160,7 +160,8 @@ def test_what_cannot_be_compared_is_refused(made_runs, tmp_path):
     with pytest.raises(DataError, match="has no projection head"):
         Subject.of_run(run, with_head=True)
     with pytest.raises(
-        SettingError, match=r"baseline must be one of starting point, untrained, raw pixels.*; got 'pixels'"
+        SettingError,
+        match=r"'pixels' is no baseline; did you mean raw pixels\? It must be one of starting point, ",
     ):
         subjects_of(run, baselines=["pixels"])
     with pytest.raises(SettingError, match="there is no data set to evaluate on"):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 
 from eigenview.data.modes import Pixels
+from eigenview.extras import optional_module
 
 
 def decode_jpeg(data: bytes | memoryview, size: tuple[int, int]) -> Pixels | None:
@@ -31,8 +31,4 @@ def decode_jpeg(data: bytes | memoryview, size: tuple[int, int]) -> Pixels | Non
 
 @cache
 def _decoder() -> Callable[[bytes | memoryview, str], Pixels] | None:
-    try:
-        decode: Callable[[bytes | memoryview, str], Pixels] = import_module("simplejpeg").decode_jpeg
-    except ImportError:
-        return None
-    return decode
+    return getattr(optional_module("simplejpeg"), "decode_jpeg", None)

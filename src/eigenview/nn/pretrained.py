@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from importlib.resources import files
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from eigenview.errors import DataError, SettingError
+from eigenview.extras import is_installed
 from eigenview.files import file_digest
 from eigenview.nn.build import LIBRARIES, build_encoder, library_of, refuse_options
 from eigenview.nn.efficientnet import published_names
@@ -69,7 +69,7 @@ def load_encoder(
 
 
 def has_pretrained_efficientnet() -> bool:
-    return find_spec(WHEEL) is not None
+    return is_installed(WHEEL)
 
 
 def _fill_efficientnet(encoder: Encoder) -> EncoderFacts:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import find_spec
 from inspect import signature
 
 import numpy as np
@@ -18,6 +17,7 @@ from eigenview.diagnostics import cluster_count, duplicate_share, spectrum
 from eigenview.diagnostics.clusters import ClusterCount
 from eigenview.errors import EigenviewError
 from eigenview.evaluation import fit_logistic
+from eigenview.extras import is_installed
 from eigenview.graph.laplacian import neighbour_graph, spectral_embedding
 from eigenview.graph.nearest import nearest
 from eigenview.runs import Sample
@@ -115,7 +115,7 @@ def first_projection(features: Tensor, *, seed: int = 0, neighbours: Ints | None
 
 
 def _neighbourhood_map(unit: Tensor, principal: Floats, seed: int) -> list[Projection]:
-    if find_spec("umap") is not None:
+    if is_installed("umap"):
         return [Projection("UMAP", "neighbourhoods are kept, distances between groups are not", _umap(unit, seed))]
     if len(unit) > TSNE_POINTS:
         return []

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Any
 
 from eigenview.batches import AnySource, typical_shape
 from eigenview.data import StreamSource
 from eigenview.devices import find_device
 from eigenview.errors import SettingError
+from eigenview.extras import is_installed
 from eigenview.methods import find_method
 from eigenview.names import counted
 from eigenview.nn.pretrained import EFFICIENTNET, has_pretrained_efficientnet
@@ -77,7 +77,7 @@ def choose(source: AnySource, given: Mapping[str, Any], *, device: str | None = 
 
 def chosen_method(source: AnySource) -> Choice | None:
     """CLIP where images come with captions and the library that reads them is installed; None: the default."""
-    if not source.describe().is_captioned or find_spec("tokenizers") is None:
+    if not source.describe().is_captioned or not is_installed("tokenizers"):
         return None
     return Choice("method", "clip", "the images come with captions")
 

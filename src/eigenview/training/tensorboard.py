@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from eigenview.appending import append_bytes
-from eigenview.errors import SettingError, WriteError
+from eigenview.errors import WriteError
+from eigenview.extras import extra_module
 from eigenview.files import inside
 from eigenview.names import printable
 from eigenview.training.listeners import Listener, Plan
@@ -30,10 +31,9 @@ class TensorBoard(Listener):
         self._file: Path | None = None
 
     def started(self, plan: Plan) -> None:
-        try:
-            from tensorboard.compat.proto.event_pb2 import SessionLog
-        except ImportError:
-            raise SettingError("tensorboard is not installed: pip install 'eigenview[tensorboard]'") from None
+        log = extra_module(
+            "tensorboard.compat.proto.event_pb2", extra="tensorboard", purpose="writing events"
+        ).SessionLog
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         folder = inside(self._run, FOLDER)
         try:
@@ -42,7 +42,7 @@ class TensorBoard(Listener):
             raise WriteError(f"cannot write {printable(folder)}: {error.strerror or error}") from None
         self._file, self._step = folder / name, plan.done_steps
         self._write(file_version="brain.Event:2")
-        self._write(step=plan.done_steps + 1, session_log=SessionLog(status=SessionLog.START))
+        self._write(step=plan.done_steps + 1, session_log=log(status=log.START))
 
     def measured(self, line: Mapping[str, Any]) -> None:
         from tensorboard.compat.proto.summary_pb2 import Summary
