@@ -11,15 +11,17 @@
     if (places || loading) return;
     loading = true;
     try {
+      while (!app.state.has_map) {
+        note.textContent = app.state.problem || "The map is being made …";
+        await new Promise((done) => { setTimeout(done, 1000); });
+        app.stand(await (await app.get("/api/state")).json());
+      }
       places = new Uint16Array(await (await app.get("/api/map")).arrayBuffer());
       const low = [65535, 65535], high = [0, 0];
       for (let at = 0; at < places.length; at += 1) { low[at % 2] = Math.min(low[at % 2], places[at]); high[at % 2] = Math.max(high[at % 2], places[at]); }
       extent = [0, 1].map((axis) => Math.max(.05, (high[axis] - low[axis]) / 65535));
       if (!chosen.length) note.textContent = NOTHING;
-    } catch (error) {
-      note.textContent = error.message;
-      setTimeout(async () => { try { app.stand(await (await app.get("/api/state")).json()); } catch { /* told */ } load(); }, 1500);
-    }
+    } catch (error) { note.textContent = error.message; }
     loading = false;
     redraw();
   };
