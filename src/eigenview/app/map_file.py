@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from eigenview.app.session import Session
 from eigenview.errors import DataError
 from eigenview.labels.kept import KeptGraph
-from eigenview.report.charts import on_grid
-from eigenview.report.structure import first_projection
 from eigenview.search.approximate import content_digest
 from eigenview.tensors import read_sealed, save_sealed
 
@@ -26,6 +24,9 @@ def kept_places(session: Session, kept: KeptGraph) -> NDArray[np.uint16]:
         tensors, notes = read_sealed(file)
         if notes.get("content") == content and tensors["places"].shape == (len(session.stored), 2):
             return tensors["places"].numpy().astype(np.uint16)
+    from eigenview.report.charts import on_grid  # seconds of import, for what is done once
+    from eigenview.report.structure import first_projection
+
     rows, near = kept.graph.rows, kept.graph.neighbours.index.numpy()
     places = on_grid(first_projection(rows, seed=session.seed, neighbours=near).places).astype(np.uint16)
     with suppress(DataError):

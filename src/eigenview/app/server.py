@@ -31,7 +31,6 @@ from eigenview.app.thumbnails import Thumbnails
 from eigenview.data import Source
 from eigenview.errors import EigenviewError
 from eigenview.files import JSON, first_mistake
-from eigenview.report.html import asset
 
 QUEUE = 40  # rows that the page is told of in advance
 PATIENCE = 20.0  # seconds that a page waits for labels to be spread before it asks again
@@ -231,19 +230,20 @@ def _done(kind: type[Kind], act: Callable[[Kind], dict[str, JSON]]) -> Endpoint:
 
 
 async def _home(request: Request) -> Response:
-    return Response(_own("label.html"), media_type="text/html")
+    return Response(_asset("label.html"), media_type="text/html")
 
 
 async def _static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in (*OWN, *SHARED):
         return Response(status_code=404)
-    text = str(asset(name)) if name in SHARED else _own(name)
-    return Response(text, media_type=KINDS[Path(name).suffix])
+    return Response(_asset(name), media_type=KINDS[Path(name).suffix])
 
 
-def _own(name: str) -> str:
-    return (files("eigenview.app") / "static" / name).read_text(encoding="utf-8")
+def _asset(name: str) -> str:
+    """A file of the page's own, or one that it shares with the report, of whose code it needs none."""
+    folder = files("eigenview") / ("report/assets" if name in SHARED else "app/static")
+    return (folder / name).read_text(encoding="utf-8")
 
 
 def _questions(page: Page) -> Response:

@@ -88,7 +88,6 @@ def _pictures(options: Options, output: Output) -> tuple[Embeddings, OpenedRun |
     """The embeddings, made first where there are none; the run, if there is one; the pictures behind a bare file."""
     from eigenview.cli.embedded import embed_shown, open_or_embed
     from eigenview.cli.run_options import open_named
-    from eigenview.data import open_images
     from eigenview.errors import SettingError
     from eigenview.runs import best_encoder, is_run
     from eigenview.search import open_embeddings, open_pictures
@@ -107,7 +106,7 @@ def _pictures(options: Options, output: Output) -> tuple[Embeddings, OpenedRun |
     if name is None:
         name, why = best_encoder()
         output.say(f"encoder {name}: {why}")
-    source = open_images(options.place, needs_index=True)
+    source = open_pictures(options.place)
     output.say(str(source.describe()))
     opened = open_named(options, name, output, options.place)
     written = embed_shown(opened, options.place, None, output)
