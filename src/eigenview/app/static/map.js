@@ -53,12 +53,13 @@
     canvas.width = Math.round(width * ratio); canvas.height = Math.round(height * ratio);
     view = { width, height, scale: Math.min((width - 40) / extent[0], (height - 40) / extent[1]) * state.zoom };
     const numbers = app.spread ? app.spread.classes.map((name) => app.numberOf(name)) : [], scale = view.scale * ratio;
-    const half = stamp(-1, 0, ratio).width / 2;
+    const plain = stamp(-1, 0, ratio), half = plain.width / 2;
+    const stamped = numbers.map((number) => Array.from({ length: LEVELS }, (_, level) => stamp(number, level, ratio)));
     const left = canvas.width / 2 - half - state.x * scale, top = canvas.height / 2 - half + state.y * scale;
     for (let row = 0; row < count(); row += 1) {
       const best = app.spread ? app.spread.best[row] : 65535;
-      const level = best === 65535 ? 0 : Math.min(LEVELS - 1, Math.floor(app.spread.shares[row] / 256 * LEVELS));
-      pen.drawImage(stamp(best === 65535 ? -1 : numbers[best], level, ratio), left + places[2 * row] / 65535 * scale, top - places[2 * row + 1] / 65535 * scale);
+      const dot = best === 65535 ? plain : stamped[best][app.spread.shares[row] >> 6];  // four levels of how sure it is
+      pen.drawImage(dot, left + places[2 * row] / 65535 * scale, top - places[2 * row + 1] / 65535 * scale);
     }
     pen.setTransform(ratio, 0, 0, ratio, 0, 0);
     if (app.spread) for (let row = 0; row < count(); row += 1) if (app.spread.flags[row] & app.flags.given) ring(row, 1.5);
