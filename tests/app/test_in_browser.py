@@ -195,6 +195,7 @@ def test_classes_have_keys_that_one_would_guess(browser: Browser, tmp_path: Path
         keys = person.keys()
         assert [keys[name] for name in names[:6]] == ["7", "b", "1", "2", "0", "3"]
         assert len(set(keys.values())) == len(names)  # each has one of its own
+        assert person.text("none") == "none of these"  # whose key is taken
         for name in names:
             row = person.asked()
             person.press(keys[name])

@@ -23,6 +23,7 @@
   const drawClasses = () => {
     const names = offered(), sizes = new Map(app.state.classes.map(({ name, known }) => [name, known]));
     keys = assign(names);
+    find("none").querySelector("kbd").hidden = keys.has("0");  // a class is called so
     const letters = new Map();
     for (const [key, name] of keys) letters.set(name, [...(letters.get(name) || []), key]);
     find("class-row").replaceChildren(...names.map((name) => {
