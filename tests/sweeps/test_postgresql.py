@@ -44,10 +44,10 @@ def address() -> Iterator[str]:
         assert code.returncode == 0, log.read_text()
 
     data = str(folder / "data")
-    call("initdb", "-D", data, "-A", "trust", "-U", "eva")
+    call("initdb", "-D", data, "-A", "trust", "-U", "tester")
     call("pg_ctl", "-D", data, "-w", "-o", f"-p {port} -k {folder} -c listen_addresses=127.0.0.1", "start")
     try:
-        yield f"postgresql://eva@127.0.0.1:{port}/postgres"
+        yield f"postgresql://tester@127.0.0.1:{port}/postgres"
     finally:
         call("pg_ctl", "-D", data, "-m", "immediate", "stop")
         shutil.rmtree(folder)

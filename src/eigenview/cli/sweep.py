@@ -9,7 +9,7 @@ Examples:
   eigenview sweep photos.toml
   eigenview sweep --set source=digits --set epochs=3 --search optimizer.learning_rate=log:1e-4..1e-1 --trials 12
   eigenview sweep photos.toml --search batch_size=64,128,256 --objective knn
-  eigenview sweep photos.toml --storage postgresql://eva@server/sweeps --pruner asha
+  eigenview sweep photos.toml --storage postgresql://user@server/sweeps --pruner asha
 """
 
 from __future__ import annotations

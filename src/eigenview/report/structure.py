@@ -129,9 +129,9 @@ def _spectral_map(neighbours: Ints) -> Projection:
 
 
 def _principal(unit: Tensor, count: int) -> Floats:
-    centred = unit - unit.mean(dim=0)
+    centred = (unit - unit.mean(dim=0)).double()  # in float32 LAPACK may give up where rows are few
     _, vectors = torch.linalg.eigh(centred.T @ centred)
-    places: Floats = (centred @ vectors.flip(1)[:, :count]).numpy()
+    places: Floats = (centred @ vectors.flip(1)[:, :count]).float().numpy()
     return places if places.shape[1] > 1 else np.hstack([places, np.zeros_like(places)])
 
 
