@@ -281,6 +281,8 @@ def worded(folder: Path, file: str = "") -> str:
 def towered(folder: Path, file: str = "") -> str:
     """Both towers, as weights."""
     read = {name: read_weights(folder / f"{name}.safetensors") for name in ("image", "text")}
+    if read["image"].keys() == read["text"].keys():
+        raise DataError("both files hold the same tower, which no network of the other side takes")
     values = (tensor.numpy().tobytes() for name in sorted(read) for _, tensor in sorted(read[name].items()))
     return digest(*values)
 
