@@ -62,7 +62,7 @@ def opened_page(
 def serve_page(
     page: Page, *, port: int = 0, opens_browser: bool = True, told: Callable[[str], None] = lambda address: None
 ) -> None:
-    """Until it is stopped. ``told`` hears the address, with the token; ``port`` 0: any that is free."""
+    """Until Ctrl-C, which it raises. ``told`` hears the address, with the token; ``port`` 0: any that is free."""
     with listening(port) as sock:
         tokens, address = Tokens(), f"http://{HERE}:{sock.getsockname()[1]}/?token="
         server = server_of(page, tokens, sock)
@@ -71,6 +71,7 @@ def serve_page(
             with suppress(webbrowser.Error):
                 webbrowser.open(f"{address}{tokens.once()}")
         server.run(sockets=[sock])
+        raise KeyboardInterrupt  # what ends it; the event loop may have swallowed it on the way
 
 
 def server_of(page: Page, tokens: Tokens, sock: socket.socket) -> uvicorn.Server:
