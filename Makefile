@@ -17,7 +17,7 @@ help:
 	@echo "make test-lowest, make test-newest   the tests with the lowest and the newest versions (several GB each)"
 	@echo "make test-peers encoders beside timm, torchvision, transformers, open_clip (own environment, several GB)"
 	@echo "make check      ruff, mypy --strict, settings page, import layers"
-	@echo "make bench      every benchmark, side by side with peers (own environment, several GB)"
+	@echo "make bench      every benchmark, side by side with peers (own environment, several GB; DATA=folder adds the race)"
 
 setup: $(READY)
 
@@ -67,8 +67,7 @@ test-lowest test-newest: test-%:
 PEERS := .venv-peers
 
 bench: $(PEERS)/.ready
-	@for name in losses views evaluation training micro_batch export_peers; do \
-	  echo "[bench] benchmarks/$$name.py"; $(PEERS)/bin/python benchmarks/$$name.py || exit 1; done
+	@$(PEERS)/bin/python benchmarks/together.py $(if $(DATA),--data $(DATA))
 
 test-peers: $(PEERS)/.ready
 	@OMP_NUM_THREADS=1 $(PEERS)/bin/python -m pytest tests/nn/test_libraries.py tests/nn/test_hugging_face.py \

@@ -33,6 +33,7 @@ from PIL import Image
 
 NOISES = (("any", 0.05), ("any", 0.2), ("next", 0.2))
 LEAKED, TESTED = 500, 10_000
+CLEANLAB = ("raw", "unit C=1", "unit C=.01")
 PLANTED = ("re-encoded", "cropped", "brightened")
 
 
@@ -68,8 +69,10 @@ def noisy_sets(options: argparse.Namespace) -> Iterator[tuple[str, str, torch.Te
 
 
 def ours(options: argparse.Namespace, kept: set) -> Iterator[dict]:  # type: ignore[type-arg]
-    from eigenview.labels import audit_labels, image_graph, projection
+    from eigenview.graph.nearest import nearest
+    from eigenview.labels import audit_labels
     from eigenview.labels.auditing import HEAD_DIRECTIONS
+    from eigenview.labels.graph import KNOWN, graph_of_neighbours, two_projections
 
     graphs = {}
     for name, noise, rows, labels, is_wrong in noisy_sets(options):
@@ -77,8 +80,9 @@ def ours(options: argparse.Namespace, kept: set) -> Iterator[dict]:  # type: ign
             continue
         if name not in graphs:
             start = time.process_time()
-            graphs[name] = image_graph(rows), projection(rows, directions=HEAD_DIRECTIONS)(rows), 0.0
-            graphs[name] = (*graphs[name][:2], time.process_time() - start)
+            wide, (_, narrow) = two_projections(rows, directions=HEAD_DIRECTIONS)
+            graph = graph_of_neighbours(narrow, nearest(narrow, narrow, k=KNOWN, excludes_self=True))
+            graphs[name] = graph, wide, time.process_time() - start
         graph, wide, before = graphs[name]
         start = time.process_time()
         doubts = audit_labels(graph, labels, rows=wide)
@@ -100,7 +104,8 @@ def theirs(options: argparse.Namespace, kept: set) -> Iterator[dict]:  # type: i
         unit = raw - raw.mean(axis=0)
         unit *= unit.shape[1] ** 0.5 / 8 / np.linalg.norm(unit, axis=1, keepdims=True)
         for way, given, penalty in (("raw", raw, 1.0), ("unit C=1", unit, 1.0), ("unit C=.01", unit, 0.01)):
-            if (name, noise, f"cleanlab {way}") in kept or (way == "unit C=1" and len(rows) > TESTED):
+            is_wanted = way in options.cleanlab and not (way == "unit C=1" and len(rows) > TESTED)
+            if (name, noise, f"cleanlab {way}") in kept or not is_wanted:
                 continue
             start = time.process_time()
             model = LogisticRegression(C=penalty, max_iter=200)
@@ -250,6 +255,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--parts", nargs="+", choices=["labels", "cleanlab", "leaks"], default=["labels", "leaks"])
     parser.add_argument("--data", nargs="+", default=["stl10", "cifar10"])
+    parser.add_argument("--cleanlab", nargs="+", default=CLEANLAB, choices=CLEANLAB, help="what it is fed with")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--json", type=Path)
     return parser.parse_args()

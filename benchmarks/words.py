@@ -62,7 +62,7 @@ CONTENDERS = (
         "soft targets",
         tuple(f"--method-settings.soft-targets --method-settings.target-temperature {t}" for t in (0.1, 0.15)),
     ),
-    Contender("SigLIP", ("", "--method-settings.temperature 0.03"), method="siglip"),
+    Contender("SigLIP", ("", *(f"--method-settings.temperature {t}" for t in (0.05, 0.03, 0.02))), method="siglip"),
     Contender("locked", steps=300, seeds=(0,), base=LOCKED),
     Contender("scratch", steps=500, seeds=(0,), base=SCRATCH),
 )

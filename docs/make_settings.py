@@ -34,26 +34,26 @@ def page() -> str:
     parts += ["\nA crop of `views.crops`:\n", table(described(CropSettings))]
     parts += ["\n## Of every method\n", "Under `method_settings`.\n", table(described(MethodSettings))]
     for name, method in METHODS.items():
-        own = [one for one in described(method.settings_type) if _is_own(one)]
+        own = [setting for setting in described(method.settings_type) if _is_own(setting)]
         parts += [f"\n## {name}\n", table(own) if own else "No settings of its own.\n"]
     return "\n".join(parts)
 
 
 def of_a_run() -> Iterable[Described]:
-    return (one for one in described(TrainConfig) if not one.path.startswith("method_settings."))
+    return (setting for setting in described(TrainConfig) if not setting.path.startswith("method_settings."))
 
 
-def _is_own(one: Described) -> bool:
+def _is_own(setting: Described) -> bool:
     """New in this method, or with another default than every method's."""
     shared = {other.path: other for other in described(MethodSettings)}
-    return one.path not in shared or one.default != shared[one.path].default
+    return setting.path not in shared or setting.default != shared[setting.path].default
 
 
 def table(settings: Iterable[Described]) -> str:
     lines = ["| setting | what | default | |", "|---|---|---|---|"]
-    for one in settings:
-        default = f"`{one.default}`" if one.default else "must be given"
-        cells = [f"`{one.path}`", one.kind, default, one.comment]
+    for setting in settings:
+        default = f"`{setting.default}`" if setting.default else "must be given"
+        cells = [f"`{setting.path}`", setting.kind, default, setting.comment]
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines) + "\n"
 

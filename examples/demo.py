@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 import eigenview as ev
-from eigenview.data import Source, open_images
+from eigenview.data import open_images
 from eigenview.recipes import RECIPES
 from eigenview.runs import Score
 from eigenview.training import shown_progress
@@ -54,9 +54,11 @@ def main() -> None:
     console.print(f"   verdict: {run.diagnose(learnt).verdict}")
 
     console.print("[bold]4. Label ten[/bold] and let the graph label the rest")
+    embeddings = run.embed(learnt)
     console.print(
-        "   ten drawn at random: {:.0%} of the others right; ten chosen: {:.0%}".format(*ten_labels(run, learnt))
+        "   ten drawn at random: {:.0%} of the others right; ten chosen: {:.0%}".format(*ten_labels(embeddings))
     )
+    console.print(f"   groups without any label: {embeddings.clusters().count}", highlight=False)
 
     page = run.report()
     console.print(f"[bold]5. Report[/bold]: open {page} in a browser\n")
@@ -65,14 +67,14 @@ def main() -> None:
         "eigenview train photos/ --minutes 10 --out runs/photos",
         "eigenview report runs/photos",
         "eigenview neighbours runs/photos a-picture.jpg --source photos/",
+        "eigenview clusters runs/photos --source photos/",
         "eigenview label photos/",
     ):
         console.print(f"  .venv/bin/{command}", highlight=False)
 
 
-def ten_labels(run: ev.Run, source: Source) -> tuple[float, float]:
+def ten_labels(embeddings: ev.Embeddings) -> tuple[float, float]:
     """The share of other digits that get their label right from ten drawn at random (mean of five draws), or chosen."""
-    embeddings = run.embed(source)
     truth = embeddings.labels
     assert truth is not None
 

@@ -49,8 +49,8 @@ for epoch in range(1, epochs + 1):
         print(f"epoch {epoch:3d}  loss {loss:.3f}  alignment {alignment(a, b):.3f}  uniformity {uniformity(a):.3f}")
 encoder.eval()
 with torch.no_grad():
-    learned = [nn.functional.normalize(encoder(part)).numpy() for part in (train, test)]
-pixels = [part.flatten(1).numpy() for part in (train, test)]
+    learned = [nn.functional.normalize(encoder(images)).numpy() for images in (train, test)]
+pixels = [images.flatten(1).numpy() for images in (train, test)]
 by_class = [np.flatnonzero(train_labels == digit) for digit in range(10)]
 for name, (bank, queries) in {"raw pixels": pixels, "Eigenview": learned}.items():
     draws = [np.concatenate([np.random.default_rng(seed).permutation(of)[:5] for of in by_class]) for seed in range(20)]

@@ -67,8 +67,8 @@ def coupling(
 def same_item(ids: list[int], candidate_ids: list[int] | None = None, *, indicators: bool = False) -> Tensor:
     columns = ids if candidate_ids is None else candidate_ids
     target = torch.zeros(len(ids), len(columns), dtype=torch.float64)
-    for i, one in enumerate(ids):
-        positives = [j for j, other in enumerate(columns) if one == other and not (candidate_ids is None and i == j)]
+    for i, own in enumerate(ids):
+        positives = [j for j, other in enumerate(columns) if own == other and not (candidate_ids is None and i == j)]
         for j in positives:
             target[i, j] = 1.0 if indicators else 1.0 / len(positives)
     return target

@@ -39,15 +39,12 @@ list(evaluate_run(open_run("runs/methods/moco-0"), [task], protocols=["knn"]))
 from eigenview.views import preset, CentreView
 recipe, view = preset("simclr-cifar"), CentreView(32, 32)
 """,
-    "docs/guide-research.md": """
-def my_loss(a, b, sharpness, group=None):
-    return (sharpness * (a - b).square().sum(dim=1)).mean()
-""",
 }
 # Lengths and sizes that would take minutes, made short. Each must occur in its page.
 SHORTENED = {
     "README.md": {"minutes=10": 'steps=4, encoder={"name": "small", "width": 0.25}'},
     "docs/words.md": {"minutes=10": 'steps=2, encoder={"name": "small", "width": 0.25}, workers=0'},
+    "docs/guide-research.md": {"minutes=10": 'steps=2, encoder={"name": "small", "width": 0.25}, workers=0'},
     "docs/training.md": {'"epochs": 100': '"steps": 2', '"resnet18", "width": 0.5': '"resnet18", "width": 0.125'},
     "docs/recipes.md": {'.config(out="runs/digits")': '.config(out="runs/digits").model_copy(update={"epochs": 1})'},
 }

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
@@ -21,20 +23,36 @@ aten = torch.ops.aten
 
 
 class _Mode(FakeTensorMode):
-    """Where code asks for a number it gets one, where it asks for a choice of rows it gets them all."""
+    """Where code asks for a number it gets one, where it asks for a choice of rows it gets them all.
+
+    "Is any of them?" is answered no and "are all of them?" yes: checks of the input find nothing to refuse.
+    """
 
     def dispatch(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         with self:
             answer = self._answer(func, args, kwargs)
-        return super().dispatch(func, types, args, kwargs) if answer is None else answer
+        if answer is None:
+            answer = super().dispatch(func, types, args, kwargs)
+        if func is aten.any.default or (func is aten.bitwise_or.Tensor and hasattr(args[0], "is_any")):
+            answer.is_any = True
+        return answer
 
     def _answer(self, func: Any, args: Any, kwargs: Any) -> Any:
         if func is aten._local_scalar_dense.default:
             kind = args[0].dtype
-            return True if kind == torch.bool else 1.0 if kind.is_floating_point else 0
+            if kind == torch.bool:
+                return not hasattr(args[0], "is_any")
+            return 1.0 if kind.is_floating_point else 0
+        if func is aten.equal.default:
+            return True
+        if func is aten.nonzero.default:
+            return torch.empty((args[0].numel(), args[0].ndim), dtype=torch.long, device=args[0].device)
         if func is aten._to_copy.default and kwargs.get("device") is not None:
             return torch.empty(args[0].shape, dtype=kwargs.get("dtype") or args[0].dtype, device=kwargs["device"])
+        if func is aten._unique2.default:  # all different
+            numbers = torch.empty(args[0].numel(), dtype=torch.long, device=args[0].device)
+            return args[0].flatten(), numbers.view(args[0].shape), numbers
         if func is aten.repeat_interleave.Tensor:
             return torch.empty_like(args[0])
         if func is aten.bincount.default:
@@ -50,7 +68,17 @@ def pretended_device() -> Iterator[torch.device]:
         module = backend_registration._DummyBackendModule()
         module.get_amp_supported_dtype = lambda: [torch.float16, torch.bfloat16]
         backend_registration._setup_privateuseone_for_python_backend(NAME, backend_module=module)
-    with _Mode():
+    made = torch.tensor  # neither asks the mode where it puts its numbers
+    with (
+        mock.patch.object(torch, "tensor", lambda *args, device=None, **more: made(*args, **more).to(device or "cpu")),
+        mock.patch.object(
+            Tensor, "new_tensor", lambda own, *args, **more: torch.tensor(*args, device=own.device, **more)
+        ),
+        mock.patch.object(
+            Tensor, "numpy", lambda own: np.zeros(own.shape, dtype=str(own.dtype).removeprefix("torch."))
+        ),
+        _Mode(),
+    ):
         yield torch.device(NAME)
 
 

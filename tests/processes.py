@@ -161,7 +161,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, torch.Tensor):
         return value.detach().cpu().numpy()
     if isinstance(value, (list, tuple)):
-        return type(value)(_plain(part) for part in value)
+        return type(value)(_plain(entry) for entry in value)
     if isinstance(value, dict):
-        return {key: _plain(part) for key, part in value.items()}
+        return {key: _plain(entry) for key, entry in value.items()}
     return value

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
+import sys
 import warnings
 from importlib import import_module
 from pathlib import Path
@@ -28,6 +29,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_python_of_a_page_runs(page: str, stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     shutil.copytree(stand_ins, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     names: dict[str, object] = {"__name__": "__main__"}
     exec(COMMON + PREAMBLES.get(page, ""), names)
     for block in blocks(page):
@@ -36,8 +38,11 @@ def test_the_python_of_a_page_runs(page: str, stand_ins: Path, tmp_path: Path, m
 
 
 def run_block(block: Block, names: dict[str, object]) -> None:
-    """A traceback names the page and its line."""
+    """A traceback names the page and its line. A block that begins with ``# name.py`` is also that file."""
     text = block.text
+    if file := re.match(r"# (\w+)\.py\n", text):
+        Path(f"{file[1]}.py").write_text(text, encoding="utf-8")
+        sys.modules.pop(file[1], None)
     for long, short in SHORTENED.get(block.page, {}).items():
         text = text.replace(long, short)
     with warnings.catch_warnings():

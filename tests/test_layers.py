@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import eigenview
@@ -28,6 +29,10 @@ LAYERS = [  # a room may import from any layer above it in this list
     {"faces", "cli"},
 ]
 FORBIDDEN = {"methods": {"data"}, "evaluation": {"methods"}}  # beyond the layers
+RUN_FILES = {  # config.json is also a library's, tokenizer.json also an export's
+    *("encoder.json", "data.json", "environment.json", "method.json", "metrics.jsonl", "diagnosis.json"),
+    *("unreadable.jsonl", "projections.parquet", "embeddings.parquet", "embeddings.npy", "objective.log_scale"),
+}
 ALLOWED_BESIDE = {"runs": {"batches", "methods"}, "app": {"report"}}  # within a layer, only these
 
 
@@ -71,3 +76,20 @@ def test_imports_only_point_down_the_house():
         if room not in {"__init__", "__version__"}
     ]
     assert wrong == []
+
+
+def test_the_files_of_a_run_are_named_by_their_owner_alone():
+    wrong = [
+        f"{path.relative_to(SOURCE)}:{node.lineno} names {node.value}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if room_of(path) not in {"runs", "methods"}
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and node.value in RUN_FILES
+    ]
+    assert wrong == []
+
+
+def test_the_plan_in_contributing_is_this_one():
+    page = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    told = re.sub(r"\([^)]*\)", "", page.split("(held by `tests/test_layers.py`): ")[1].split("\n\n")[0])
+    assert [set(re.findall(r"`(\w+)`", layer)) for layer in told.split("←")] == LAYERS

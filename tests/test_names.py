@@ -110,6 +110,13 @@ def test_what_an_outer_call_named_stays_named_within():
     assert not is_named("a:b")
 
 
+def test_code_is_named_by_what_settings_hold_and_by_a_source_with_options():
+    with named_code(
+        {"method_settings": {"text": {"name": "a:b"}}, "steps": 3}, ["c:d?count=20&seed=1", ("e:f",)], None
+    ):
+        assert [name for name in ("a:b", "c:d", "e:f", "method_settings:b") if is_named(name)] == ["a:b", "c:d", "e:f"]
+
+
 def test_what_is_missing_is_told_in_one_line(module):
     with named_code(f"{module}:Thin", f"no_{module}:Thing", f"broken_{module}:Thing"):
         with pytest.raises(SettingError, match=f"{module} has no Thin; did you mean Thing"):

@@ -1,4 +1,4 @@
-"""Tensors left on the CPU, found without an accelerator: losses and training steps on a device that is pretended."""
+"""Tensors left on the CPU, found without an accelerator: views, losses and steps on a device that is pretended."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import pytest
 import torch
 
 import eigenview as ev
-from eigenview.methods import MethodContext, ViewedBatch, find_method
+from eigenview.methods import METHODS, MethodContext, ViewedBatch, find_method
+from eigenview.nn import Tokenizer
+from eigenview.views import PRESETS, Views, preset
 from tests.pretended import CAN_PRETEND, moved, pretended_device
 from tests.processes import run_processes
 
 pytestmark = pytest.mark.skipif(not CAN_PRETEND, reason="this version of torch cannot pretend a device")
 
-ITEMS, WIDTH = 8, 16
+ITEMS, CLASSES, WIDTH = 8, 3, 16
 LOSSES = {
     "info_nce": ev.info_nce,
     "kernels": lambda a, b: ev.kernel_info_nce_loss(a, b, kernel=ev.GaussianKernel(0.2) + ev.LaplacianKernel(0.5)),
@@ -28,17 +30,15 @@ LOSSES = {
     "simsiam": lambda a, b: ev.simsiam_loss(a, b, a, b),
     "codes": lambda a, b: ev.swapped_assignment([a, b], [ev.sinkhorn(a.detach()), ev.sinkhorn(b.detach())]),
 }
-METHODS = {  # those that look at no label's value and draw no caption: what is pretended has no values
-    "simclr": {},
-    "kernel-infonce": {},
-    "random-walk": {},
-    "spectral": {},
-    "align-uniform": {},
-    "laplacian-eigenmaps": {},
-    "simsiam": {},
+SMALL = {
     "moco": {"queue": 7, "splits": 1},
     "swav": {"prototypes": 5},
+    "deepcluster-v2": {"prototypes": (4, 5)},
+    "sela-v2": {"prototypes": (4, 5)},
+    "clip": {"text": {"width": 8, "depth": 1}},
+    "siglip": {"text": {"width": 8, "depth": 1}},
 }
+CAPTIONS = tuple((f"a {colour} ball",) for colour in "red green blue white black grey brown pink".split())
 
 
 def devices_of_losses(rank: int, group: object, items: int) -> dict[str, set[str]]:
@@ -54,24 +54,40 @@ def devices_of_losses(rank: int, group: object, items: int) -> dict[str, set[str
 
 
 def devices_of_steps(rank: int, group: object) -> dict[str, set[str]]:
-    """Where the loss and the gradients of a step of each method are."""
+    """Where the views, the loss and the gradients of a step of each method are."""
     places = {}
-    for name, settings in METHODS.items():
+    tokens = Tokenizer.trained([text for texts in CAPTIONS for text in texts], vocabulary=300).reading(8)
+    for name in METHODS:
         kind = find_method(name)
-        context = MethodContext(ITEMS, None, (2,), steps_per_epoch=10)
-        method = kind(ev.create_encoder("small", width=0.25), kind.settings_type(**settings), context)
+        context = MethodContext(ITEMS, CLASSES, (2,), steps_per_epoch=10, tokenizer=tokens)
+        method = kind(ev.create_encoder("small", width=0.25), kind.settings_type(**SMALL.get(name, {})), context)
         with pretended_device() as device:
             method = moved(method, device)
             optimizer = torch.optim.AdamW(method.parameters(), 1e-3)
             index = torch.arange(ITEMS, device=device)
-            images = torch.randn(2 * ITEMS, 3, 24, 24, device=device)
-            output = method(ViewedBatch((images,), ITEMS, index, None, 0, 0))
+            pixels = torch.empty(ITEMS, 3, 24, 24, dtype=torch.uint8, device=device)
+            views = Views(preset("simclr-cifar", size=24))(pixels, range(ITEMS), epoch=0)
+            batch = ViewedBatch(views.groups, ITEMS, index, index % CLASSES, 0, 0, CAPTIONS)
+            method.start_epoch(0, lambda batch=batch: iter([batch]))
+            output = method(batch)
             output.loss.backward()
             method.before_update(0)
             optimizer.step()
+            method.after_update()
         trained = [parameter.grad for parameter in method.parameters() if parameter.grad is not None]
-        places[name] = {each.device.type for each in (output.loss, output.embeddings, *trained)}
+        places[name] = {each.device.type for each in (*views.groups, output.loss, output.embeddings, *trained)}
         assert len(trained) > 4
+    return places
+
+
+def devices_of_views(rank: int, group: object) -> dict[str, set[str]]:
+    """Where the views of each preset are."""
+    places = {}
+    for name, recipe in PRESETS.items():
+        channels = len(recipe.mean)
+        with pretended_device() as device:
+            views = Views(recipe)(torch.empty(3, channels, 40, 40, dtype=torch.uint8, device=device), range(3), epoch=0)
+            places[name] = {group.device.type for group in views.groups}
     return places
 
 
@@ -98,3 +114,8 @@ def test_losses_stay_on_their_device(items):
 def test_steps_of_methods_stay_on_their_device():
     (places,) = run_processes(1, devices_of_steps)
     assert places == {name: {"pretended"} for name in METHODS}
+
+
+def test_views_stay_on_their_device():
+    (places,) = run_processes(1, devices_of_views)
+    assert places == {name: {"pretended"} for name in PRESETS}

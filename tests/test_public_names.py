@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 import pkgutil
 import subprocess
 import sys
@@ -38,6 +39,17 @@ def test_importing_prints_nothing_and_loads_no_optional_library():
     answer = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert answer.stdout.strip() == "[]"
     assert answer.stderr == ""
+
+
+def test_threads_that_wait_sleep_unless_the_user_says_otherwise():
+    code = "import eigenview, os, sys; print(os.environ['OMP_WAIT_POLICY'], 'torch' in sys.modules)"
+    for given, expected in ((None, "PASSIVE"), ("ACTIVE", "ACTIVE")):
+        environment = {name: value for name, value in os.environ.items() if name != "OMP_WAIT_POLICY"}
+        environment |= {} if given is None else {"OMP_WAIT_POLICY": given}
+        answer = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+        )
+        assert answer.stdout.split() == [expected, "False"]  # torch reads it as it loads
 
 
 def test_every_public_thing_says_what_it_is():

@@ -16,7 +16,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 OPTIONAL = PROJECT["project"]["optional-dependencies"]
 LINES = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
 PINNED = dict(line.split("==") for line in LINES if not line.startswith("#"))
-UNBOUNDED = {"fsspec", "pyarrow", "typing-extensions"}  # versions by the calendar; what others bring along
 
 
 def direct(*extras: str) -> list[Requirement]:
@@ -70,7 +69,7 @@ def test_each_dependency_has_its_lowest_version_and_a_bound():
     for needed in direct("all", "faiss"):
         kinds = {clause.operator for clause in needed.specifier}
         assert ">=" in kinds, needed
-        assert "<" in kinds or needed.name in UNBOUNDED, needed
+        assert "<" in kinds, needed
 
 
 def test_the_lowest_python_is_the_same_everywhere():

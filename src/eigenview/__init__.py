@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from eigenview.errors import EigenviewError
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read as torch loads: threads that spin stop a busy machine
 
 if TYPE_CHECKING:
     from eigenview.diagnostics import diagnose

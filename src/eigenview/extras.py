@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from eigenview.errors import SettingError
+from eigenview.names import reason_of
 
 
 def is_installed(name: str) -> bool:
@@ -18,16 +19,17 @@ def optional_module(name: str) -> ModuleType | None:
     """The module ``name``; None where it is not there or does not import, and something slower serves."""
     try:
         return import_module(name)
-    except ImportError:
+    except Exception:  # as below
         return None
 
 
-def extra_module(name: str, *, extra: str, purpose: str) -> ModuleType:
-    """The module ``name``; without it, an error that says what to install."""
+def extra_module(name: str, *, purpose: str, extra: str = "", package: str = "") -> ModuleType:
+    """The module ``name``; without it, an error that says what to install: an extra of ours, or a package."""
     try:
         return import_module(name)
-    except ImportError as error:
+    except Exception as error:  # one that was built for another version of its neighbours raises nearly anything
         library = name.split(".", 1)[0]
-        raise SettingError(
-            f"{purpose} needs {library}, which is not installed: pip install 'eigenview[{extra}]'"
-        ) from error
+        is_missing = isinstance(error, ModuleNotFoundError) and error.name == library
+        why = "is not installed" if is_missing else f"does not import here ({reason_of(error)})"
+        install = package or f"'eigenview[{extra}]'"
+        raise SettingError(f"{purpose} needs {library}, which {why}: pip install {install}") from error

@@ -18,6 +18,7 @@ from eigenview.errors import SettingError
 Entry = TypeVar("Entry", covariant=True)
 
 CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:attribute
+LONGEST_REASON = 300  # letters; a library may quote half a file
 _named: ContextVar[frozenset[str]] = ContextVar("code named in this call", default=frozenset())
 
 
@@ -28,6 +29,14 @@ def printable(text: str | Path) -> str:
     except UnicodeEncodeError:  # half a character, as JSON can hold
         decoded = str(text).encode("utf-8", "surrogatepass").decode("utf-8", "backslashreplace")
     return "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in decoded)
+
+
+def reason_of(error: BaseException) -> str:
+    """What went wrong, in one line of plain text, whatever a library put into its message."""
+    if isinstance(error, OSError) and error.strerror:
+        return printable(error.strerror)
+    lines = str(error).strip().splitlines()
+    return printable(lines[0][:LONGEST_REASON] if lines else type(error).__name__)
 
 
 def slug(text: str) -> str:
@@ -91,14 +100,22 @@ def is_named(name: str) -> bool:
 def named_code(*names: object) -> Iterator[None]:
     """Within, :func:`own_code` may import these: whoever calls has written them in this very call.
 
-    What is no text names no code. A name found in a file, such as a run's settings, must never come here: opening a
-    file must not run code.
+    Texts count, also within lists and the values of mappings, each up to its ``?`` (a source's options). A name found
+    in a file, such as a run's settings, must never come here: opening a file must not run code.
     """
-    token = _named.set(_named.get() | {name for name in names if isinstance(name, str) and ":" in name})
+    token = _named.set(_named.get() | {text.partition("?")[0] for text in _texts(names) if ":" in text})
     try:
         yield
     finally:
         _named.reset(token)
+
+
+def _texts(given: object) -> Iterator[str]:
+    if isinstance(given, str):
+        yield given
+    elif isinstance(given, (Mapping, list, tuple)):
+        for each in given.values() if isinstance(given, Mapping) else given:
+            yield from _texts(each)
 
 
 def own_code(name: str, *, kind: str) -> object:

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from eigenview.errors import DataError
 from eigenview.files import atomic_path, umask
-from eigenview.names import printable
+from eigenview.names import printable, reason_of
 
 DIGEST = "digest"  # among the notes
 
@@ -61,8 +61,8 @@ def read_sealed(file: Path, *, from_anywhere: bool = False) -> tuple[dict[str, T
             notes = dict(opened.metadata() or {})
             tensors = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 (no mapping)
     except (SafetensorError, OSError) as error:
-        why = str(error).splitlines()[0]
-        raise DataError(f"{printable(file)} is no readable safetensors file ({why}); is it cut short?") from None
+        why = f"{printable(file)} is no readable safetensors file ({reason_of(error)})"
+        raise DataError(f"{why}; is it cut short?") from None
     digest = notes.pop(DIGEST, None)
     name = "" if from_anywhere else file.name
     if not (digest is None and from_anywhere) and digest != _digest(tensors, {**notes, "": name}):
@@ -75,8 +75,8 @@ def map_array(path: Path) -> NDArray[Any]:
     try:
         array = np.load(path, mmap_mode="c", allow_pickle=False)
     except Exception as error:  # a header that lies makes NumPy raise nearly anything
-        why = printable((str(error).splitlines() or [""])[0][:200])
-        raise DataError(f"{printable(path)} must be an .npy file of numbers (np.save writes one): {why}") from None
+        rule = f"{printable(path)} must be an .npy file of numbers (np.save writes one)"
+        raise DataError(f"{rule}: {reason_of(error)}") from None
     if not isinstance(array, np.ndarray):
         array.close()
         raise DataError(f"{printable(path)} must be an .npy file with one array, not an .npz archive")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.app.places import truth_of
 from tests.report.browser import Browser
 
+SHOTS = os.environ.get("EIGENVIEW_SHOTS")  # a folder for screenshots, to look at
 PATIENCE = 60.0  # seconds: a busy machine is slow
 
 
@@ -63,10 +66,20 @@ class Person:
             self.press("n", *label, "\ue007")
         return row
 
+    def answer_truly(self, count: int) -> None:
+        """So many pictures by what they are; then wait until that is spread."""
+        for _ in range(count):
+            self.answer(truth_of(self.asked()))
+        self.spread()
+
     def spread(self) -> None:
         """Wait until the labels on the page follow from all answers."""
         self.until(lambda: int(self.browser.run("return document.body.dataset.spread || -1")) >= self.turn)
         self.browser.settle()
+
+    def next_chosen(self) -> None:
+        """Wait until what is asked next was chosen by all answers."""
+        self.until(lambda: not self.browser.run("return app.state.doing"))
 
     def go(self, mode: str) -> None:
         """By the key that goes from mode to mode."""
@@ -87,3 +100,8 @@ class Person:
         place.parent.mkdir(parents=True, exist_ok=True)
         time.sleep(0.3)
         self.browser.driver.save_screenshot(str(place))
+
+    def shot(self, name: str) -> None:
+        """One of those to look at, where they are asked for."""
+        if SHOTS:
+            self.picture(Path(SHOTS) / f"{name}.png")

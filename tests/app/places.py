@@ -15,8 +15,13 @@ import numpy as np
 from PIL import Image
 
 from eigenview.app.gate import Tokens
+from eigenview.app.journal import Entry
 from eigenview.app.server import Page
 from eigenview.app.serving import listening, opened_page, server_of
+from eigenview.app.session import standing_places
+from eigenview.app.thinking import ROUND
+from eigenview.labels import choose_images
+from eigenview.labels.label_files import numbered
 from eigenview.search import Embeddings, open_embeddings
 
 CLASSES = ("amber", "blue", "coral")
@@ -42,6 +47,30 @@ def write_pictures(folder: Path, *, each: int = 20, seed: int = 0) -> Embeddings
 
 def truth_of(row: int) -> str:
     return CLASSES[row % len(CLASSES)]
+
+
+def check_questions(entries: list[Entry], stored: Embeddings, *, seed: int = 0) -> int:
+    """Every choice is what ``choose`` gives for the answers until then; how many there were."""
+    places = [place for place, entry in enumerate(entries) if entry.do == "ask"]
+    for place in places:
+        entry = entries[place]
+        said, apart = _settled(entries[: entry.after])
+        given = numbered(said, len(stored)) if said else None
+        count = min(ROUND + 1 + len(apart), len(stored) - len(said))
+        rows = choose_images(stored, count, given=given, seed=seed).rows
+        said, apart = _settled(entries[:place])
+        left_out = {*said, *apart, *entry.rows[: entry.stays]}
+        assert entry.stays <= 1
+        assert entry.rows[entry.stays :] == tuple(row for row in rows if row not in left_out)[:ROUND], place
+    return len(places)
+
+
+def _settled(entries: list[Entry]) -> tuple[dict[int, str], set[int]]:
+    """Answers, and what was skipped."""
+    kept = [entries[place] for place in standing_places(entries)]
+    assert {entry.do for entry in kept} <= {"ask", "answer", "skip"}
+    said = {row: entry.label for entry in kept if entry.do == "answer" for row in entry.rows}
+    return said, {row for entry in kept if entry.do == "skip" for row in entry.rows}
 
 
 @dataclass

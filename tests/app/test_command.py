@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from eigenview.app import Session
 from eigenview.app.gate import Tokens
 from eigenview.labels import spread_labels
 from eigenview.labels.label_files import read_labels
 from eigenview.search import open_embeddings
 from tests.app.command import labelling
 from tests.app.person import Person
-from tests.app.places import Client
-from tests.cli.commands import eigenview, succeeded, write_photos
+from tests.app.places import Client, write_pictures
+from tests.cli.commands import ENVIRONMENT, eigenview, succeeded, write_photos
 from tests.labels.vectors import read_rows
 from tests.report.browser import Browser, missing
 from tests.training.runs import run_quietly
@@ -52,8 +54,7 @@ def test_a_folder_is_labelled_through_kills_of_browser_and_server(shop: Path, tm
 
         browser = Browser(tmp_path_factory.mktemp("first"))
         answer(Person(browser, server.address), 4)
-        os.kill(browser.driver.service.process.pid, signal.SIGKILL)  # its driver, and with it the window
-        browser.close()
+        browser.kill()
         browser = Browser(tmp_path_factory.mktemp("second"))
         try:
             person = Person(browser, server.address)
@@ -121,6 +122,50 @@ def test_a_table_and_a_run_that_knows_words(tmp_path: Path):
     assert "every answer is kept" in (tmp_path / "label.log").read_text()
     (place,) = Path(told["folder"]).parent.iterdir()  # the export that was refused left nothing
     assert place == Path(told["folder"])
+
+
+def test_labels_that_are_there_are_doubted_and_corrected(shop: Path):
+    (shop / "photos" / "gulls" / "picture 03.png").rename(shop / "photos" / "ïles" / "moved.png")
+    with labelling("photos/?labelled=yes", *OPTIONS[1:5], "--audit", folder=shop) as server:
+        assert "there already: 33 " in server.said
+        client = client_of(server.address)
+        assert client.get("/api/state")["figures"]["before"] == 33
+        moved = next(row for row, name in enumerate(client.get("/api/names")) if "moved" in name)
+        doubted = client.get("/api/list/suspects")
+        assert doubted["rows"][0] == moved
+        assert doubted["notes"][str(moved)] == "gulls"
+        client.done("answer", rows=[moved], label="gulls", mode="review", had=["ïles"])
+        folder = Path(client.done("export", form="csv", certain=0.0)["folder"])
+    labels = {Path(row["name"]).name: row["label"] for row in read_rows(folder / "labels.csv")}
+    assert labels["moved.png"] == "gulls"
+    assert [row["label"] for row in read_rows(folder / "answers.csv")] == ["gulls"]
+    with labelling("photos", *OPTIONS[1:5], "--labels", str(folder / "answers.csv"), folder=shop) as server:
+        assert client_of(server.address).get("/api/state")["figures"]["before"] == 1
+
+
+IN_PYTHON = """
+import sys
+import eigenview as ev
+try:
+    ev.open_embeddings(sys.argv[1]).label(labels={0: "amber"}, classes=["coral"], browser=False)
+except KeyboardInterrupt:
+    print("over", flush=True)
+"""
+
+
+def test_the_page_is_opened_from_python(tmp_path: Path):
+    stored = write_pictures(tmp_path / "place", each=8)
+    words = [sys.executable, "-u", "-c", IN_PYTHON, str(stored.place)]
+    with subprocess.Popen(words, env=ENVIRONMENT, stdout=subprocess.PIPE, text=True, cwd=tmp_path) as process:
+        assert process.stdout is not None
+        client = client_of(process.stdout.readline().strip())
+        state = client.done("answer", rows=[1], label="blue", mode="ask", had=[""])
+        assert [kind["name"] for kind in state["classes"]] == ["amber", "coral", "blue"]
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.read() == "over\n"
+    session = Session(stored.place.with_name(f"{stored.place.name}.labelling"), stored)
+    assert session.standing.said == {1: "blue"}
+    session.close()
 
 
 def test_what_cannot_be_labelled_is_one_line(shop: Path):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,19 +11,7 @@ from tests.app.places import CLASSES, Client, served, truth_of, write_pictures
 from tests.labels.vectors import read_rows
 from tests.report.browser import Browser
 
-SHOTS = os.environ.get("EIGENVIEW_SHOTS")  # a folder for screenshots, to look at
 WITHIN = "return [document.documentElement.scrollWidth, window.innerWidth]"
-
-
-@pytest.fixture
-def client(tmp_path: Path) -> Iterator[Client]:
-    with served(write_pictures(tmp_path / "place", each=30), out=tmp_path / "out") as opened:
-        yield opened
-
-
-def shot(person: Person, name: str) -> None:
-    if SHOTS:
-        person.picture(Path(SHOTS) / f"{name}.png")
 
 
 def test_a_folder_is_labelled_by_keys_alone_and_exported(browser: Browser, client: Client):
@@ -50,15 +36,15 @@ def test_a_folder_is_labelled_by_keys_alone_and_exported(browser: Browser, clien
     person.press("u")
     person.answer(truth_of(again))
     person.spread()
-    shot(person, "ask")
+    person.shot("ask")
     browser.press("g")
     browser.settle()
     assert browser.run("return document.querySelectorAll('#asked figure').length") > 1
     for _ in range(6):
         person.answer(truth_of(person.asked()))
-    shot(person, "ask-nine")
+    person.shot("ask-nine")
     person.export()
-    shot(person, "export")
+    person.shot("export")
     table = read_rows(client.page.out / "labels-1" / "labels.csv")
     right = [row["label"] == truth_of(number) for number, row in enumerate(table)]
     assert sum(right) / len(right) > 0.85
@@ -67,52 +53,16 @@ def test_a_folder_is_labelled_by_keys_alone_and_exported(browser: Browser, clien
     assert {address.startswith(home) for address in browser.requests()} == {True}
 
 
-def test_the_map_takes_on_colour_and_a_lasso_labels_many(browser: Browser, client: Client):
-    person = Person(browser, client.address)
-    for _ in range(9):
-        person.answer(truth_of(person.asked()))
-    person.spread()
-    person.go("map")
-    drawn = "return document.getElementById('map-canvas').dataset.spread"
-    person.until(lambda: browser.run(drawn) and int(browser.run(drawn)) >= person.turn)
-    colours = browser.run(
-        "const c = document.getElementById('map-canvas'), p = c.getContext('2d').getImageData(0, 0, c.width, c.height);"
-        "const seen = new Set(); for (let at = 0; at < p.data.length; at += 4) if (p.data[at + 3] > 250)"
-        "  seen.add(p.data.slice(at, at + 3).join()); return seen.size"
-    )
-    assert colours > 3
-    shot(person, "map")
-    box = browser.run("return document.getElementById('map-canvas').getBoundingClientRect().toJSON()")
-    left, top, right, low = box["x"] + 2, box["y"] + 60, box["x"] + box["width"] - 2, box["y"] + box["height"] - 2
-    path = [(left, top), (right, top), (right, low), (left, low)]
-    browser.command("Input.dispatchMouseEvent", type="mousePressed", button="left", clickCount=1, x=left, y=top)
-    for x, y in path:
-        browser.command("Input.dispatchMouseEvent", type="mouseMoved", button="left", x=x, y=y)
-    browser.settle()
-    browser.command("Input.dispatchMouseEvent", type="mouseReleased", button="left", clickCount=1, x=left, y=low)
-    browser.settle()
-    chosen = int(browser.run("return document.getElementById('map-canvas').dataset.chosen"))
-    assert chosen > 40
-    shot(person, "map-lasso")
-    person.press("1")
-    assert len(client.page.session.standing.said) == 9 + chosen
-    person.press("u")  # one undo takes all of them back
-    assert len(client.page.session.standing.said) == 9
-    assert browser.complaints() == []
-
-
 def test_review_strikes_out_finds_and_corrects(browser: Browser, client: Client):
     person = Person(browser, client.address)
-    for _ in range(9):
-        person.answer(truth_of(person.asked()))
-    person.spread()
+    person.answer_truly(9)
     person.go("review")
     rows = "return Number(document.getElementById('review-tiles').dataset.rows)"
     person.until(lambda: browser.run(rows) == 81)
-    shot(person, "review")
+    person.shot("review")
     browser.press("\ue014", "m", "m")  # arrow right, and two are chosen
     browser.settle()
-    shot(person, "review-chosen")
+    person.shot("review-chosen")
     person.press("2")
     assert len(client.page.session.standing.said) == 11
     name = "document.getElementById('review-list')"
@@ -126,8 +76,32 @@ def test_review_strikes_out_finds_and_corrects(browser: Browser, client: Client)
     browser.press("\ue007")  # the neighbours of the first
     person.until(lambda: browser.run(rows) == 90)
     assert "most like 004.png" in person.text("review-note")
-    shot(person, "review-near")
+    person.shot("review-near")
     assert browser.complaints() == []
+
+
+def test_words_find_pictures_and_the_certainty_is_chosen(browser: Browser, tmp_path: Path):
+    words = {"blue things": [4, 1, 7]}
+    with served(write_pictures(tmp_path / "place"), words=lambda text, count: words[text][:count]) as client:
+        person = Person(browser, client.address)
+        person.answer_truly(9)
+        spread = client.page.thinking.spread
+        open_rows = [row for row in range(60) if row not in client.page.session.standing.said]
+        shares = spread.probabilities[open_rows].max(dim=1).values.mul(255).round()
+        for least in (50, 80, 100):
+            browser.run(
+                "const field = document.getElementById('certain'); field.value = arguments[0];"
+                "field.dispatchEvent(new Event('input'))",
+                least,
+            )
+            assert person.text("spread-count") == f"{int((shares >= least * 2.55).sum())} of 51"
+        browser.press("/")
+        browser.press(*"blue things")
+        browser.run("document.getElementById('find-words').click()")
+        listed = "return [...document.querySelectorAll('#review-tiles .tile')].map((tile) => Number(tile.dataset.row))"
+        person.until(lambda: browser.run(listed) == [4, 1, 7])
+        person.shot("review-words")
+        assert browser.complaints() == []
 
 
 def test_only_what_is_in_sight_is_loaded(browser: Browser, tmp_path: Path):
@@ -143,6 +117,7 @@ def test_only_what_is_in_sight_is_loaded(browser: Browser, tmp_path: Path):
         browser.settle()
         person.until(lambda: browser.run("return document.querySelectorAll('#review-tiles-445').length") == 1)
         assert browser.run("return document.querySelectorAll('.tile').length") < 100
+        assert browser.run("return document.querySelectorAll('.tile canvas').length") == 0  # scrolling would be slow
         asked = {address.rpartition("/")[2] for address in browser.requests() if "/small/" in address}
         assert len(asked) < 200
 
@@ -167,7 +142,7 @@ def test_every_mode_fits_a_phone_and_a_desk_dark_and_light(browser: Browser, cli
             ".map((one) => one.id || one.innerText)"
         )
         assert hidden == [], mode
-        shot(person, f"{mode}-{'phone' if width < 600 else 'desk'}-{'dark' if dark else 'light'}")
+        person.shot(f"{mode}-{'phone' if width < 600 else 'desk'}-{'dark' if dark else 'light'}")
 
 
 def test_names_and_classes_run_no_script(browser: Browser, tmp_path: Path):
@@ -200,17 +175,3 @@ def test_classes_have_keys_that_one_would_guess(browser: Browser, tmp_path: Path
             row = person.asked()
             person.press(keys[name])
             assert client.page.session.standing.said[row] == name
-
-
-def test_two_windows_tell_each_other_what_was_done(browser: Browser, client: Client):
-    person = Person(browser, client.address)
-    row = person.asked()
-    client.done("answer", rows=[row], label="amber", mode="ask", had=[""])  # the other window was quicker
-    before = person.turn
-    browser.press("n", *"blue", "\ue007")
-    person.until(lambda: person.turn > before)
-    assert "labelled elsewhere meanwhile: amber" in person.text("said")
-    assert client.page.session.standing.said == {row: "amber"}
-    assert person.asked() != row
-    person.answer("blue")
-    assert sorted(client.page.session.standing.said.values()) == ["amber", "blue"]

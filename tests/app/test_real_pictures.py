@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,12 +11,12 @@ import numpy as np
 import pytest
 
 from eigenview.app.journal import Journal
-from eigenview.app.session import standing_places
-from eigenview.labels import choose_images, spread_labels
-from eigenview.labels.label_files import numbered, read_labels
+from eigenview.labels import spread_labels
+from eigenview.labels.label_files import read_labels
 from eigenview.search import Embeddings, open_embeddings
 from tests.app.command import labelling
 from tests.app.person import Person
+from tests.app.places import check_questions
 from tests.labels.vectors import read_rows
 from tests.report.browser import Browser, missing
 
@@ -86,12 +85,12 @@ def labelled_folder(
             assert person.text("by-hand") == str(done)
             while done < stop:
                 if kills and done == BEFORE_BROWSER:
-                    os.kill(browser.driver.service.process.pid, signal.SIGKILL)
-                    browser.close()
+                    browser.kill()
                     browser = next(windows)
                     person = Person(browser, server.address)
                 person.answer(Path(stored.paths[person.asked()]).parent.name)
                 person.spread()
+                person.next_chosen()
                 done += 1
             if stop == ANSWERS:
                 if SHOTS:
@@ -99,20 +98,9 @@ def labelled_folder(
                 person.export()
     browser.close()
     assert stored is not None
-    check_questions(place / words[words.index("--session") + 1], stored)
+    entries = Journal(place / words[words.index("--session") + 1]).entries
+    assert check_questions(entries, stored) >= ANSWERS  # after every answer
     return place / words[words.index("--out") + 1] / "labels-1", stored
-
-
-def check_questions(session: Path, stored: Embeddings) -> None:
-    """Every round is what ``choose`` gives for the answers until then."""
-    entries = Journal(session).entries
-    for number, entry in enumerate([entry for entry in entries if entry.do == "ask"]):
-        before = [entries[place] for place in standing_places(entries[: entry.after])]
-        said = {row: known.label for known in before if known.do == "answer" for row in known.rows}
-        waiting = {row for known in before if known.do == "ask" for row in known.rows} - set(said)
-        given = numbered(said, len(stored)) if said else None
-        rows = choose_images(stored, 10 + len(waiting), given=given).rows
-        assert entry.rows == tuple(row for row in rows if row not in waiting)[:10], number
 
 
 def screenshots(person: Person, folder: Path, name: str) -> None:

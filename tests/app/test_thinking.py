@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -10,12 +12,11 @@ import torch
 
 from eigenview.app.journal import Entry
 from eigenview.app.session import standing_places
-from eigenview.app.thinking import LEFT, ROUND
 from eigenview.labels import choose_images, kept_graph, spread_labels
 from eigenview.labels.label_files import GivenLabels, numbered, read_labels
 from eigenview.labels.live import LiveLabels
 from eigenview.search import Embeddings
-from tests.app.places import CLASSES, Client, served, truth_of, write_pictures
+from tests.app.places import CLASSES, Client, check_questions, served, truth_of, write_pictures
 from tests.labels.vectors import read_rows
 
 
@@ -25,7 +26,7 @@ def stored(tmp_path: Path) -> Embeddings:
 
 
 def answer_truly(client: Client, count: int, skips: int = 0) -> list[int]:
-    """As a patient person: each answer is spread before the next is given."""
+    """As a patient person: each answer is spread, and the questions chosen by it, before the next is given."""
     asked = []
     for number in range(count):
         state = client.get("/api/questions")
@@ -36,6 +37,7 @@ def answer_truly(client: Client, count: int, skips: int = 0) -> list[int]:
             state = client.done("answer", rows=[row], label=truth_of(row), mode="ask", had=[""])
         asked.append(row)
         client.get(f"/api/spread?turn={state['turn']}")
+        client.get("/api/questions?newest")
     return asked
 
 
@@ -50,18 +52,12 @@ def test_questions_are_those_of_choose_and_labels_those_of_spread(stored: Embedd
         told = client.done("export", form="csv", certain=0.0)
         entries = client.page.session.journal.entries
         figures = client.get("/api/state")["figures"]
-    assert tuple(asked[:ROUND]) == choose_images(stored, ROUND, seed=3).rows
-    skipped = set(asked[:2])
-    rounds = [(place, entry) for place, entry in enumerate(entries) if entry.do == "ask"]
-    assert len(rounds) >= 4
-    for _, entry in rounds[1:]:
-        before = entries[: entry.after]
-        given = said_by(before, len(stored))
-        earlier = [row for known in before if known.do == "ask" for row in known.rows]
-        waiting = {row for row in earlier if given.labels[row] < 0} | skipped
-        assert len(waiting - skipped) <= LEFT
-        rows = choose_images(stored, ROUND + len(waiting), given=given, seed=3).rows
-        assert entry.rows == tuple(row for row in rows if row not in waiting)[:ROUND]
+    assert tuple(asked[:2]) == choose_images(stored, 2, seed=3).rows
+    assert check_questions(entries, stored, seed=3) == 29  # at first, and after every answer
+    for place, entry in enumerate(entries):
+        if entry.do == "answer":  # the first of those that were chosen by all answers but the last
+            chosen = [known for known in entries[:place] if known.do == "ask"][-1]
+            assert entry.rows[0] == next(row for row in chosen.rows if row not in asked[:2])
     given = said_by(entries, len(stored))
     spread = spread_labels(stored, given)
     table = read_rows(Path(told["folder"]) / "labels.csv")
@@ -79,6 +75,34 @@ def test_questions_are_those_of_choose_and_labels_those_of_spread(stored: Embedd
     assert figures["tried"] == len(tried) >= 20
     assert figures["accuracy"] == np.mean([entry.predicted == entry.label for entry in tried])
     assert figures["low"] < figures["accuracy"] <= figures["high"]
+
+
+def test_labels_are_spread_before_the_next_are_chosen(
+    stored: Embeddings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with served(stored, out=tmp_path / "out") as client:
+        answer_truly(client, 4)
+        thinking, may, began = client.page.thinking, Event(), Event()
+        spread = thinking._spread
+
+        def held() -> None:
+            began.set()
+            may.wait(60)
+            spread()
+
+        def choices() -> int:
+            return sum(entry.do == "ask" for entry in client.page.session.journal.entries)
+
+        monkeypatch.setattr(thinking, "_spread", held)
+        before = choices()
+        row = client.get("/api/questions")["queue"][0]
+        client.done("answer", rows=[row], label=truth_of(row), mode="ask", had=[""])
+        assert began.wait(60)
+        time.sleep(0.5)  # long enough to choose of 90 pictures
+        assert choices() == before
+        may.set()
+        client.get("/api/questions?newest")
+        assert choices() == before + 1
 
 
 def test_what_the_page_shows_follows_every_answer_and_undo(stored: Embeddings, tmp_path: Path):
@@ -128,7 +152,8 @@ def test_lists_for_review(stored: Embeddings, tmp_path: Path):
         suspects = client.get("/api/list/suspects")
         assert {4, 9} <= set(suspects["rows"][:4])
         assert suspects["notes"]["4"] == truth_of(4)
-        client.done("answer", rows=[4], label=truth_of(4), mode="review")
+        state = client.done("answer", rows=[4], label=truth_of(4), mode="review")
+        client.get(f"/api/spread?turn={state['turn']}")
         assert 4 not in client.get("/api/list/suspects")["rows"]
         near = client.get("/api/list/near?about=4")["rows"]
         assert near[0] == 4
@@ -143,7 +168,8 @@ def test_lists_for_review(stored: Embeddings, tmp_path: Path):
             answer = client.send("GET", path, Cookie=client.cookie)
             assert answer.status == 400, path
     with served(stored, folder=tmp_path / "other", out=tmp_path / "out") as client:
-        assert client.send("GET", "/api/list/unsure", Cookie=client.cookie).status == 400  # nothing was spread yet
+        early = client.get("/api/list/unsure")
+        assert (early["rows"], early["why"][:23]) == ([], "nothing was spread yet:")
         answer_truly(client, 9)
         rows = client.get("/api/list/unsure")["rows"]
         best = client.page.thinking.spread.probabilities.topk(2, dim=1).values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
 import json
 import tarfile
@@ -16,6 +17,10 @@ from safetensors.numpy import load_file
 
 import eigenview as ev
 from eigenview.cli import main
+from eigenview.data import open_images, subset
+from eigenview.evaluation import class_vectors
+from eigenview.evaluation.zero_shot import zero_shot_scores
+from eigenview.names import printable
 from tests.cli.commands import eigenview, succeeded
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220), "yellow": (230, 220, 40)}
@@ -79,12 +84,26 @@ def test_a_list_with_odd_rows_is_learnt_from_and_says_so(trained, shop):
     assert (shop / "run" / "tokenizer.json").is_file()
 
 
-def test_the_diagnosis_has_both_sides(trained, shop):
+def test_diagnosis_and_report_have_both_sides(trained, shop, monkeypatch):
+    monkeypatch.chdir(shop)
     words = json.loads((shop / "run" / "diagnosis.json").read_text())["figures"]["modalities"]
-    assert 0 <= words["gap"] <= 2
-    assert 0 <= words["alignment"] <= 4
-    assert words["captions"]["alignment"] is not None
-    assert words["captions"]["effective_rank"] > 1
+    run = ev.open_run("run")
+    images, source = run.embed("captions.csv", "both.parquet", layer="projection").array, open_images("captions.csv")
+    rows = [row for row in range(len(source)) if source.captions(row)]
+    texts = run.opened.needed_text().embed([source.captions(row)[0] for row in rows]).numpy()
+    seen = (images / np.linalg.norm(images, axis=1, keepdims=True))[rows]
+    assert words["gap"] == pytest.approx(np.linalg.norm(seen.mean(0) - texts.mean(0)), abs=2e-3)
+    assert words["alignment"] == pytest.approx(np.square(seen - texts).sum(1).mean(), abs=2e-3)
+    pairs = [np.square(a - b).sum() for place, a in enumerate(texts) for b in texts[:place]]
+    assert words["captions"]["uniformity"]["value"] == pytest.approx(
+        np.log(np.exp(-2 * np.array(pairs)).mean()), abs=2e-3
+    )
+    page = html.unescape(run.report().read_text(encoding="utf-8"))
+    shown = [("image and caption", words["alignment"]), ("image and caption", words["gap"])]
+    shown += [(f"{side} alone", words[side]["effective_rank"]) for side in ("images", "captions")]
+    shown += [(f"{side} alone", words[side]["uniformity"]["value"]) for side in ("images", "captions")]
+    for name, value in shown:
+        assert f"{value:.4g}" in page.partition(name)[2][:300]
 
 
 def test_words_find_pictures_and_python_finds_the_same(trained, shop, monkeypatch):
@@ -99,6 +118,29 @@ def test_words_find_pictures_and_python_finds_the_same(trained, shop, monkeypatc
     assert answer.is_text
     assert len(answer.neighbours) == 5
     assert all(near.caption is not None for near in answer.neighbours)
+
+
+def test_pictures_find_captions_and_python_finds_the_same(trained, shop, monkeypatch):
+    (shop / "new.jpg").write_bytes(picture("blue", 99))
+    told = told_json("neighbours", "run", "new.jpg", "photos/05.jpg", "--captions", "-k", "6", folder=shop)
+    monkeypatch.chdir(shop)
+    run = ev.open_run("run")
+    answers = run.find_captions(["new.jpg", "photos/05.jpg"], k=6)
+    assert [[(near.path, near.cosine, near.caption) for near in answer.neighbours] for answer in answers] == [
+        [(near["path"], near["cosine"], near["caption"]) for near in answer["neighbours"]] for answer in told
+    ]
+    with (shop / "captions.csv").open(encoding="utf-8") as file:
+        captions = {row[name] for row in csv.DictReader(file) for name in ("caption", "caption_2")} - {"", "nobody"}
+    texts = sorted({text.strip() for text in captions})
+    words = run.opened.needed_text().embed(texts).numpy()
+    stored = run.embed("captions.csv", "found.parquet", layer="projection")
+    row = stored.array[stored.names.index(answers[1].query)]
+    cosines = words @ row / np.linalg.norm(row)
+    assert [near.cosine for near in answers[1].neighbours] == pytest.approx(sorted(cosines)[::-1][:6], abs=1e-5)
+    assert answers[1].neighbours[0].caption == texts[cosines.argmax()]
+    shown = succeeded(eigenview("neighbours", "run", "5", "--captions", "-k", "1", "-o", "found.png", folder=shop))
+    assert f"({printable(answers[1].neighbours[0].caption)})" in shown
+    assert "to look at: found.png" in shown
 
 
 def test_recall_and_towers_are_the_same_in_python(trained, shop, monkeypatch):
@@ -120,6 +162,34 @@ def test_recall_and_towers_are_the_same_in_python(trained, shop, monkeypatch):
         assert all(np.array_equal(mine[key], theirs[key]) for key in mine)
 
 
+def test_templates_of_ones_own_are_read_from_the_command_and_from_a_file(trained, shop, monkeypatch):
+    monkeypatch.chdir(shop)
+    for number in range(5, 40):
+        (folder := shop / "sorted" / colour_of(number)).mkdir(parents=True, exist_ok=True)
+        (folder / f"{number}.jpg").write_bytes(picture(colour_of(number), number))
+    templates = ["a {} thing", "it is {}, all over"]
+    (shop / "prompts.txt").write_text("\n".join(templates) + "\n\n")
+    zero_shot = ["evaluate", "run", "sorted/?labelled=yes", "--protocol", "zero-shot", "--templates"]
+    (told,) = told_json(*zero_shot, *templates, folder=shop)
+    run = ev.open_run("run")
+    (read,) = run.evaluate("sorted/?labelled=yes", protocols=["zero-shot"], templates=["prompts.txt"])
+    assert read.protocol["templates"] == templates
+    assert told["protocol_hash"] == read.protocol_hash
+    embedded = run.embed("sorted/?labelled=yes", out="sorted.parquet", layer="projection")
+    whole = open_images("sorted/?labelled=yes")
+    half, known = subset(whole, range(len(whole))), subset(whole, range(0, len(whole), 2))
+    half._labels = np.where(np.arange(len(whole)) % 2 == 0, whole.labels, -1)  # the others have no label
+    (of_half,), (of_known,) = (zero_shot_scores(run.opened, each, templates=templates) for each in (half, known))
+    assert of_half.value == of_known.value
+    colours = sorted(COLOURS)
+    words = class_vectors(run.opened.needed_text(), colours, templates).numpy()
+    guessed = [colours[place] for place in (embedded.array @ words.T).argmax(1)]
+    right = np.mean([colour == Path(path).parent.name for colour, path in zip(guessed, embedded.names, strict=True)])
+    assert told["value"] == read.value == pytest.approx(right)
+    knn, *_ = run.evaluate("sorted/?labelled=yes", protocols=["knn"], baselines=())  # as of any other run
+    assert knn.value > 0.9  # four plain colours; chance is a quarter
+
+
 def write_shard(place: Path, count: int = 40) -> None:
     with tarfile.open(place, "w") as shard:
         for number in range(count):
@@ -133,14 +203,28 @@ def write_shard(place: Path, count: int = 40) -> None:
                 shard.addfile(entry, io.BytesIO(content))
 
 
-def test_shards_with_captions_are_learnt_from(tmp_path):
-    write_shard(tmp_path / "train-000.tar")
-    words = ["train", "train-000.tar", "--out", "run", "--steps", "4", "--steps-per-epoch", "2", "--no-look"]
-    answer = eigenview(*words, *QUICK, *TEXT, folder=tmp_path)
-    assert (succeeded(answer) + answer.stderr).count("batches hold an image or a caption more than once") == 1
-    tower = ev.open_run(tmp_path / "run").opened.needed_text()
-    near = tower.embed(["a red thing", "A RED thing", "a blue thing"])
-    assert float(near[0] @ near[1]) == pytest.approx(1, abs=1e-5)
+def test_shards_with_captions_are_learnt_from_resumed_and_evaluated(tmp_path, shop, monkeypatch, capsys):
+    """Nobody names the method; four steps and four more are eight; captions of a list measure what was learnt."""
+    for number in range(2):
+        write_shard(tmp_path / f"train-{number}.tar")
+    monkeypatch.chdir(tmp_path)
+    words = ["train", "train-{0..1}.tar", "--steps-per-epoch", "2", "--optimizer.schedule", "constant", *QUICK]
+    assert main([*words, "--out", "whole", "--steps", "8"]) == 0
+    said = capsys.readouterr()
+    assert "shards train-{0..1}.tar (2 files): a stream of images, captions" in said.out
+    assert "clip  (the images come with captions)" in said.out
+    assert (said.out + said.err).count("batches hold an image or a caption more than once") == 1
+    assert main([*words, "--out", "two", "--steps", "4"]) == 0
+    tokens = (tmp_path / "two/tokenizer.json").read_bytes()
+    assert main([*words, "--out", "two", "--steps", "8", "--resume"]) == 0
+    assert (tmp_path / "two/tokenizer.json").read_bytes() == tokens == (tmp_path / "whole/tokenizer.json").read_bytes()
+    whole, two = (
+        load_file(next((tmp_path / run / "checkpoints/last").glob("*.safetensors"))) for run in ("whole", "two")
+    )
+    assert all(np.array_equal(whole[name], two[name]) for name in whole)
+    scores = {run: ev.open_run(run).evaluate(shop / "captions.csv", protocols=["captions"]) for run in ("whole", "two")}
+    assert [score.value for score in scores["whole"]] == [score.value for score in scores["two"]]
+    assert {score.name for score in scores["two"]} == {"text to image", "image to text"}
 
 
 MISTAKES = {
@@ -155,6 +239,12 @@ MISTAKES = {
     "captions.csv --kernel Laplacain(0.1)": "did you mean Laplacian",
     "nowhere.csv": "nowhere.csv",
 }
+WRONG_TEMPLATES = {
+    "captions --templates {}": "templates are prompts of zero-shot: give --protocol zero-shot with them",
+    "knn --templates {}": "templates are prompts of zero-shot: give --protocol zero-shot with them",
+    "zero-shot --templates words": "a prompt has the class's place as {}, once: 'a photo of a {}'; got 'words'",
+    "zero-shot --templates empty.txt": "no prompt was given; 'a photo of a {}' is the usual one",
+}
 
 
 @pytest.mark.parametrize("words", MISTAKES)
@@ -167,3 +257,25 @@ def test_a_mistake_is_one_line(words, shop, monkeypatch, capsys, tmp_path):
     said = capsys.readouterr().err.strip()
     assert MISTAKES[words] in said.splitlines()[-1]
     assert "Traceback" not in said
+
+
+WRONG_SEARCHES = {
+    "--captions": "what to look for is missing",
+    "--captions --text dogs": "captions are found for pictures (QUERY), by exact search: leave --text and --engine out",
+    "5 --captions --source photos": "photos has no captions that a picture could find",
+}
+
+
+@pytest.mark.parametrize("words", WRONG_SEARCHES)
+def test_wrong_searches_are_refused_in_a_line(words, trained, shop, monkeypatch, capsys):
+    monkeypatch.chdir(shop)
+    assert main(["neighbours", "run", *words.split()]) == 2
+    assert WRONG_SEARCHES[words] in capsys.readouterr().err.strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("words", WRONG_TEMPLATES)
+def test_wrong_templates_are_refused_in_a_line(words, trained, shop, monkeypatch, capsys):
+    monkeypatch.chdir(shop)
+    (shop / "empty.txt").write_text("\n")
+    assert main(["evaluate", "run", "captions.csv", "--protocol", *words.split()]) == 2
+    assert capsys.readouterr().err.strip().splitlines()[-1] == f"eigenview: {WRONG_TEMPLATES[words]}"

@@ -29,7 +29,20 @@ sys.exit(main())
 
 
 def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(shop: Path):
-    words = ["train", PHOTOS, "--minutes", "5", "--out", "stopped", "--encoder.width", "0.25", "--log-every", "1"]
+    words = [
+        "train",
+        PHOTOS,
+        "--minutes",
+        "5",
+        "--precision",
+        "32",
+        "--out",
+        "stopped",
+        "--encoder.width",
+        "0.25",
+        "--log-every",
+        "1",
+    ]
     process = subprocess.Popen(
         [sys.executable, "-c", LISTENING, *words, "--workers", "0"],
         cwd=shop,
@@ -39,7 +52,7 @@ def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(shop: Path):
         text=True,
     )
     deadline = time.monotonic() + 120
-    while not (shop / "stopped" / "metrics.jsonl").exists() and time.monotonic() < deadline:
+    while not (shop / "stopped" / "checkpoints" / "last").exists() and time.monotonic() < deadline:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
@@ -47,6 +60,18 @@ def test_ctrl_c_keeps_a_checkpoint_and_says_how_to_go_on(shop: Path):
     assert "Traceback" not in said
     assert "Go on with: eigenview train --resume --out stopped" in said
     assert (shop / "stopped" / "checkpoints" / "last" / "weights.safetensors").exists()
+
+
+def test_ctrl_c_before_the_first_step_promises_no_checkpoint(shop: Path, monkeypatch, capsys):
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.chdir(shop)
+    monkeypatch.setattr("eigenview.cli.train.train", interrupted)
+    assert main(["train", PHOTOS, "--steps", "1", "--out", "never"]) == 130
+    said = capsys.readouterr().err
+    assert "stopped before the first step: nothing was trained" in said
+    assert "Go on with" not in said
 
 
 def test_ctrl_c_in_evaluate_says_what_it_leaves(shop: Path, trained: subprocess.CompletedProcess[str]):
@@ -166,12 +191,12 @@ def test_a_terminal_without_colours_gets_none(shop: Path):
     said = b""
     while True:
         try:
-            part = os.read(ours, 65536)
+            chunk = os.read(ours, 65536)
         except OSError:  # the other end is closed
             break
-        if not part:
+        if not chunk:
             break
-        said += part
+        said += chunk
     assert process.wait(60) == 0
     assert b"eigenview data check photos/" in said
     assert b"\x1b[" not in said

@@ -49,6 +49,31 @@ def test_choose_writes_what_a_person_fills_in_and_spread_reads(shop: Path, capsy
     assert not set(more) & {row["name"] for row in rows}
 
 
+def test_an_approximate_graph_is_announced_and_says_its_recall(
+    shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+):
+    pytest.importorskip("faiss")
+    from eigenview.labels import kept
+
+    assert main(["clusters", "photos.npz", "-o", "exact.csv"]) == 0
+    assert "approximate" not in capsys.readouterr().out
+    (shop / "photos.npz.graph").unlink()
+    monkeypatch.setattr(kept, "BEARABLE", 0)
+    announced = "the graph of 36 images (once; it is kept) is sought approximately"
+    recall = "of the 10 nearest are found (measured on 36 of the images)"
+    for number, words in enumerate(
+        (
+            ["choose", "photos.npz", "-n", "3"],
+            ["spread", "photos.npz", "--labels", "answers.csv"],
+            ["clusters", "photos.npz"],
+        )
+    ):
+        assert main([*words, "-o", f"{number}.csv"]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert recall in said
+        assert (announced in said) == (number == 0)
+
+
 def test_the_same_seed_chooses_the_same(shop: Path, capsys: pytest.CaptureFixture[str]):
     told = []
     for seed in ("1", "1", "2"):
@@ -191,7 +216,10 @@ def test_tables_of_other_makers_are_read(shop: Path, capsys: pytest.CaptureFixtu
 
 def test_vectors_that_are_no_numbers_are_refused_by_row(shop: Path, capsys: pytest.CaptureFixture[str]):
     write_vectors(shop / "broken.npz", change={3: float("nan"), 7: float("inf")})
-    for words in (["choose", "broken.npz"], ["spread", "broken.npz", "--labels", "answers.csv"]):
+    for words in (
+        ["choose", "broken.npz"],
+        *([verb, "broken.npz", "--labels", "answers.csv"] for verb in ("spread", "audit")),
+    ):
         assert "2 of 36 rows are not: rows 3, 7" in refused(capsys, *words)
 
 
@@ -208,6 +236,21 @@ def test_identical_rows_and_parts_that_hang_together_by_nothing_get_labels_too(s
     rows = read_rows(shop / "far.csv")
     assert {row["label"] for row in rows} <= {"a", "b", ""}
     assert all(float(row["probability"]) <= 1 for row in rows)
+
+
+def test_pictures_that_are_all_alike_are_no_error_and_little_is_said_of_them(shop: Path):
+    write_vectors(shop / "same.npz", change=dict.fromkeys(range(3 * EACH), 1.0))
+    assert main(["choose", "same.npz", "-n", "4", "-o", "ask.csv"]) == 0
+    assert len({row["name"] for row in read_rows(shop / "ask.csv")}) == 4
+    assert main(["spread", "same.npz", "--labels", "answers.csv", "-o", "all.csv"]) == 0
+    sure = [float(row["probability"]) for row in read_rows(shop / "all.csv") if row["given"] == "no"]
+    assert len(sure) == 3 * EACH - 3
+    assert max(sure) < 0.6  # which of the equal ones are neighbours is free
+    write_answers(shop / "said.csv", [(name, name.partition("s/")[0]) for name in names()])
+    assert main(["audit", "same.npz", "--labels", "said.csv", "--no-copies", "-o", "audit.csv"]) == 0
+    suspects = [row for row in read_rows(shop / "audit.csv") if row["kind"] == "label"]
+    assert suspects  # at most a third of the labels can be right
+    assert max(float(row["probability"]) for row in suspects) < 0.75
 
 
 def test_more_pictures_than_there_are_cannot_be_chosen(shop: Path, capsys: pytest.CaptureFixture[str]):

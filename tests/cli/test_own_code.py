@@ -52,13 +52,13 @@ def tiny(channels, image_size):
     return nn.Sequential(nn.Conv2d(channels, 8, 3, 2), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
 
 
-def squares():
-    random, labels = np.random.default_rng(0), np.arange(40) % 2
-    pixels = random.integers(0, 100, (40, 16, 16, 3), dtype=np.uint8) + 100 * labels[:, None, None, None]
+def squares(count="30"):
+    random, labels = np.random.default_rng(0), np.arange(int(count)) % 2
+    pixels = random.integers(0, 100, (len(labels), 16, 16, 3), dtype=np.uint8) + 100 * labels[:, None, None, None]
     return ArraySource(pixels.astype(np.uint8), labels=labels)
 """
 OWN = ["--encoder", "warm_code:tiny"]
-SQUARES = "warm_code:squares"
+SQUARES = "warm_code:squares?count=40"
 
 
 METHODS = {
@@ -75,7 +75,7 @@ def shop(request, tmp_path_factory) -> Path:
     words = ["train", SQUARES, *METHODS[request.param], *OWN, "--steps", "3", "--out", "own", "--workers", "0"]
     said = succeeded(eigenview(*words, folder=folder))
     assert f"{METHODS[request.param][1]} with warm_code:tiny into own" in said
-    assert "eigenview neighbours own PICTURE --source warm_code:squares --encoder warm_code:tiny" in said
+    assert f"eigenview neighbours own PICTURE --source '{SQUARES}' --encoder warm_code:tiny" in said
     return folder
 
 
@@ -140,8 +140,9 @@ def counted(tmp_path, monkeypatch) -> str:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     count = "\n    with Path('opened').open('a') as file:\n        file.write('once ')\n"
-    (tmp_path / "counted_code.py").write_text(CODE.replace("def squares():", f"def squares():{count}"))
-    yield "counted_code:squares"
+    head = 'def squares(count="30"):'
+    (tmp_path / "counted_code.py").write_text(CODE.replace(head, head + count))
+    yield "counted_code:squares?count=40"
     sys.modules.pop("counted_code")
 
 
@@ -152,13 +153,32 @@ def test_a_look_opens_its_source_once(counted, tmp_path):
     assert (tmp_path / "opened").read_text() == "once once "
 
 
-def test_a_source_of_ones_own_is_taken_by_every_verb_of_python(counted):
+def test_a_source_of_ones_own_is_taken_by_every_verb_of_python(counted, monkeypatch):
     run = ev.open_encoder("small", counted)
     assert {score.subject for score in run.evaluate(counted, protocols=["knn"])} >= {"raw pixels"}
     assert run.diagnose(counted).figures.n == 40
     embeddings = run.embed(counted, "own.npy")
     assert embeddings.labels.tolist() == [0, 1] * 20
     assert embeddings.duplicates(source=counted).copies == 0
+    assert embeddings.audit(source=counted).copies.copies == 0
+    assert ev.compare(run, unlabelled=counted)[run.folder.name].rank_me > 1
+    pages = []
+    monkeypatch.setattr("eigenview.app.serving.serve_page", lambda page, **_: pages.append(page))
+    embeddings.label(source=counted)
+    assert len(pages[0].source) == 40
     assert {score.subject for score in embeddings.evaluate(counted, protocols=["knn"])} == {"own"}
     with pytest.raises(SettingError, match="runs only if this very call names it"):
         run.diagnose()  # its folder names the source; this call does not
+
+
+def test_a_source_of_ones_own_is_swept_over_in_python(counted):
+    settings = {"source": counted, "steps": 2, "encoder": {"width": 0.25}, "batch_size": 8, "workers": 0}
+    results = ev.sweep(
+        out="swept",
+        search={"seed": [1, 2]},
+        settings=settings,
+        trials=1,
+        objective="effective-rank",
+        listeners=[],
+    )
+    assert [trial.state for trial in results.trials] == ["complete"]

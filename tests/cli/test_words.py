@@ -7,13 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from eigenview.cli import main
 from eigenview.cli.train_options import settings_among
 from eigenview.cli.verbs import VERBS
 from eigenview.errors import SettingError
-from eigenview.evaluation import PROBES, PROTOCOLS
+from eigenview.evaluation import EVERY_PROTOCOL, PROBES, PROTOCOLS
 from eigenview.evaluation.protocol_scores import FEATURE_PROTOCOLS
 from eigenview.runs import merge_settings
 
@@ -36,12 +37,18 @@ MISTAKES = {
     "train digits --epochs 1 --steps 1": "a run's length is one of epochs, steps, minutes; got epochs and steps",
     "train digits --epochs 0": "--epochs is a whole number ≥ 1; got '0'",
     "train --epochs 1": "SOURCE is missing",
+    "train shapez": "no such folder or file: shapez; did you mean shapes? (sets: digits, shapes, cifar10",
+    "data check cifra10:/data/cifar": "did you mean cifar10? (sets: digits",
+    "data check foldr:/photos": "did you mean folder?",
     "train --resume": "--resume needs the run",
     "train digits --from best": "--from says where to go on: give --resume too",
     "train digits --encoder smal --out new": "did you mean small?",
     "train digits --views simclr-cifr --out new": "did you mean simclr-cifar?",
     "train digits --steps 1 --device cuda:0": "--device is one of auto, cpu, cuda, mps",
     "evaluate nowhere digits --protocol spectral": "spectral-clustering",
+    "evaluate nowhere digits --protocol zeroshot": "'zeroshot' is no protocol; did you mean zero-shot?",
+    "evaluate nowhere digits --protocol xyz": "depth, captions, zero-shot; got 'xyz'",
+    "evaluate nowhere digits --protocol captions xyz": "got 'xyz'",
     "diagnose nowhere --device gpu": "--device is one of auto, cpu, cuda, mps; got 'gpu'",
     "train --resume --out nowhere": "no run to go on with in nowhere",
     "train digits --config missing.json": "missing.json",
@@ -52,6 +59,15 @@ MISTAKES = {
     "compare": "RUN|FILE|ENCODER is missing: runs and files of vectors",
     "report nowhere": "nowhere",
     "diagnose nowhere": "nowhere is no run directory, no file and no encoder; is the path right?",
+    "diagnose efficientnet-lit0": "no file and no encoder; did you mean efficientnet-lite0?\n",
+    "diagnose nan.npy": "nan.npy must be",
+    "diagnose one.npy": "one.npy must have at least 2 rows here; got 1",
+    "diagnose three.npy --second two.npy": "got three.npy (3, 2), two.npy (2, 2)",
+    "evaluate missing.npy digits": "no such file: missing.npy; is the path right?",
+    "compare missing.npy": "no such file: missing.npy; is the path right?",
+    "evaluate two.npy digits --protocol knn finetune": "two.npy holds vectors, and finetune runs an encoder",
+    "diagnose small digits --weights note.txt": "note.txt cannot be read by torch; is it cut short, or no file",
+    "embed efficientnet-lite0 digits --size 5": "efficientnet-lite0 needs images of at least 16 pixels",
     "embed nowhere digits": "nowhere",
     "neighbours nowhere.npy 3": "nowhere.npy",
     "neighbours nowhere.npy": "name a picture (QUERY), or give words (--text)",
@@ -74,6 +90,10 @@ def test_a_mistake_is_one_line_with_what_was_meant(
     words: str, capsys: pytest.CaptureFixture[str], monkeypatch, tmp_path
 ):
     monkeypatch.chdir(tmp_path)
+    for name, rows in (("nan", [[1.0, 2.0], [np.nan, 1.0]]), ("one", [[1.0, 2.0]]), ("two", np.eye(2))):
+        np.save(f"{name}.npy", np.asarray(rows))
+    np.save("three.npy", np.ones((3, 2)))
+    Path("note.txt").write_text("remember the milk")
     assert main(words.split()) == 2
     said = capsys.readouterr()
     assert said.out == ""
@@ -137,6 +157,8 @@ def test_a_kernel_implies_its_method():
 def test_no_two_protocols_have_one_name():
     kinds = [set(FEATURE_PROTOCOLS), {f"view-probe-{name}" for name in PROBES}, {"finetune", "depth"}]
     assert sum(map(len, kinds)) == len(PROTOCOLS) == len(set().union(*kinds))
+    kinds.append({"captions", "zero-shot"})
+    assert sum(map(len, kinds)) == len(EVERY_PROTOCOL) == len(set().union(*kinds))
     clusterings, probes = {"kmeans", "spectral-clustering"}, {f"probe-{name}" for name in PROBES}
     assert clusterings | probes <= set(PROTOCOLS)
     assert not {"spectral", "moco", "swav"} & set(PROTOCOLS)  # a clustering and a probe once shared one of them

@@ -40,10 +40,10 @@ def test_labels_and_names_are_kept():
     assert isinstance(source, BatchSource)
     assert [source.label(i) for i in range(3)] == [1, None, 0]
     assert str(source.describe()) == "arrays memory: 3 images, 2 classes"
-    part = subset(source, [2, 0])
-    assert isinstance(part, BatchSource)
-    assert part.labels.tolist() == [0, 1]
-    assert torch.equal(part.batch(np.array([1])), source.batch(np.array([0])))
+    chosen = subset(source, [2, 0])
+    assert isinstance(chosen, BatchSource)
+    assert chosen.labels.tolist() == [0, 1]
+    assert torch.equal(chosen.batch(np.array([1])), source.batch(np.array([0])))
 
 
 def test_files_round_trip(tmp_path):

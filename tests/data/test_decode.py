@@ -78,8 +78,8 @@ def test_greyscale_becomes_three_equal_channels_or_stays_one():
     grey = gradient(channels=1)[:, :, 0]
     for kind in ("PNG", "BMP", "TIFF"):
         np.testing.assert_array_equal(opened(encoded(grey, kind)).pixels(), np.repeat(grey[:, :, None], 3, axis=2))
-    one = opened(encoded(grey, "JPEG"), channels=1).pixels()
-    assert np.abs(one[:, :, 0].astype(int) - grey).max() <= 3
+    grey_pixels = opened(encoded(grey, "JPEG"), channels=1).pixels()
+    assert np.abs(grey_pixels[:, :, 0].astype(int) - grey).max() <= 3
     half = opened(encoded(grey, "JPEG")).pixels(2)
     np.testing.assert_array_equal(half, np.repeat(half[:, :, :1], 3, axis=2))
     assert np.abs(half[:, :, 0] - grey.reshape(12, 2, 16, 2).mean(axis=(1, 3))).max() <= 3

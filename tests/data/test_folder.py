@@ -112,9 +112,9 @@ def test_sources_travel_to_workers(tmp_path):
 def test_a_part_of_a_source_is_renumbered(tmp_path):
     write_folder(tmp_path / "a", 2)
     write_folder(tmp_path / "b", 2)
-    part = subset(FolderSource(tmp_path, labelled=True), [3, 0])
-    assert (len(part), part.label(0), part.label(1)) == (2, 1, 0)
-    assert part.image(0).name == "b/good_0001.png"
+    chosen = subset(FolderSource(tmp_path, labelled=True), [3, 0])
+    assert (len(chosen), chosen.label(0), chosen.label(1)) == (2, 1, 0)
+    assert chosen.image(0).name == "b/good_0001.png"
     with pytest.raises(DataError, match=r"must lie in 0 … 3; got 0 … 4"):
         subset(FolderSource(tmp_path), [0, 4])
 

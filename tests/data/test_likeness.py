@@ -145,6 +145,6 @@ def test_large_small_and_grey_pictures_are_compared_alike():
 def test_the_order_of_two_pictures_does_not_matter():
     array = scene(5)
     for other in (reencoded(array, 60), resized(array, 0.6), brightened(array, 1.1), scene(6)):
-        one, two = same_picture(thumbnail(array), thumbnail(other)), same_picture(thumbnail(other), thumbnail(array))
-        assert one.verdict == two.verdict
-        assert one.difference == pytest.approx(two.difference, rel=1e-5)
+        forth, back = same_picture(thumbnail(array), thumbnail(other)), same_picture(thumbnail(other), thumbnail(array))
+        assert forth.verdict == back.verdict
+        assert forth.difference == pytest.approx(back.difference, rel=1e-5)

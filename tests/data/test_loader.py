@@ -49,11 +49,11 @@ def indices(loader: Loader) -> list[list[int]]:
 
 def assert_same(left: list[Batch], right: list[Batch]) -> None:
     assert len(left) == len(right)
-    for one, other in zip(left, right, strict=True):
-        assert torch.equal(one.index, other.index)
-        assert len(one.views) == len(other.views)
-        assert all(torch.equal(a, b) for a, b in zip(one.views, other.views, strict=True))
-        assert one.unreadable == other.unreadable
+    for batch, other in zip(left, right, strict=True):
+        assert torch.equal(batch.index, other.index)
+        assert len(batch.views) == len(other.views)
+        assert all(torch.equal(a, b) for a, b in zip(batch.views, other.views, strict=True))
+        assert batch.unreadable == other.unreadable
 
 
 def test_an_epoch_meets_every_image_once():
@@ -179,9 +179,9 @@ def test_two_processes_see_the_batches_of_one(tmp_path):
     assert len(first) == len(second) == len(batches) == 5
     assert {len(first[-1][0]), len(second[-1][0])} == {0, 1}
     assert first[-1][1].shape[1:] == second[-1][1].shape[1:] == (3, 4, 4)
-    for batch, one, other in zip(batches, first, second, strict=True):
-        np.testing.assert_array_equal(batch.index.numpy(), np.concatenate([one[0], other[0]]))
-        np.testing.assert_array_equal(batch.views[1].numpy(), np.concatenate([one[1], other[1]]))
+    for batch, left, right in zip(batches, first, second, strict=True):
+        np.testing.assert_array_equal(batch.index.numpy(), np.concatenate([left[0], right[0]]))
+        np.testing.assert_array_equal(batch.views[1].numpy(), np.concatenate([left[1], right[1]]))
 
 
 @pytest.mark.parametrize("workers", [0, 2])

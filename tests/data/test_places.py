@@ -56,9 +56,9 @@ def test_tables_lists_arrays_and_folders_are_read_from_addresses(remote, tmp_pat
 def test_workers_read_addresses_too(remote, tmp_path):
     far = Loader(open_source(f"{remote}/photos"), batch_size=2, seed=0, workers=1)
     near = Loader(FolderSource(tmp_path / "photos"), batch_size=2, seed=0, workers=0)
-    for one, other in zip(far, near, strict=True):
-        np.testing.assert_array_equal(one.images.numpy(), other.images.numpy())
-        assert one.names == other.names
+    for batch, other in zip(far, near, strict=True):
+        np.testing.assert_array_equal(batch.images.numpy(), other.images.numpy())
+        assert batch.names == other.names
 
 
 def test_shards_are_read_from_addresses(remote):

@@ -117,8 +117,9 @@ def test_a_source_of_ones_own_is_opened_where_this_call_names_it(tmp_path, monke
     with pytest.raises(SettingError, match="runs only if this very call names it"):
         open_source("my_stripes:Stripes")
     assert "my_stripes" not in sys.modules
-    with named_code("my_stripes:Stripes", "my_stripes:nothing"):
+    with named_code("my_stripes:Stripes?count=7"):
         assert len(open_source("my_stripes:Stripes?count=7")) == 7
+    with named_code("my_stripes:Stripes", "my_stripes:nothing"):
         assert open_source("my_stripes:Stripes").image(3).pixels()[0, 0, 0] == 3
         with pytest.raises(SettingError, match="has no option 'cout'; did you mean count"):
             open_source("my_stripes:Stripes?cout=7")

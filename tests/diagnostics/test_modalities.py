@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 import torch
 from torch.nn.functional import normalize
 
-from eigenview.diagnostics import both_modalities, effective_rank
+from eigenview.diagnostics import both_modalities, diagnose, effective_rank
+from eigenview.diagnostics.diagnosis import diagnosed
 from eigenview.errors import ShapeError
 
 
@@ -38,7 +40,32 @@ def test_figures_by_loops():
     assert measured.images.alignment is None
     rewritten = sum(float((y[i] - y[i + 3]).square().sum()) for i in range(3)) / 3
     assert measured.captions.alignment == pytest.approx(rewritten)
-    assert [name for name, _ in measured.table()] == ["image and caption", "images alone", "captions alone"]
+    names = ["image and caption", "captions matched", "images alone", "captions alone"]
+    assert [name for name, _ in measured.table()] == names
+    nearest = [max(range(count), key=lambda j: float(x[i] @ y[j])) for i in range(count)]
+    assert measured.matched.value == pytest.approx(sum(i == j for i, j in enumerate(nearest)) / count)
+    assert measured.gap_share == pytest.approx(math.hypot(*between) ** 2 / distance)
+
+
+def test_a_caption_that_comes_twice_is_matched_once():
+    images, _ = sides()
+    twice = torch.cat([images, images])
+    measured = both_modalities(twice, twice, distinct=range(9))
+    assert (measured.matched.value, measured.distinct) == (1, 9)
+
+
+def test_words_that_find_no_images_are_the_verdict_and_the_gap_is_a_reason():
+    generator = torch.Generator().manual_seed(0)
+    images, others = (torch.randn(500, 16, generator=generator) for _ in range(2))
+    figures = diagnose(images).figures
+    near = diagnosed(replace(figures, modalities=both_modalities(images, images + 0.1 * others + 0.5)))
+    assert "words apart" not in [finding.name for finding in near.findings]
+    apart = diagnosed(replace(figures, modalities=both_modalities(images, others + 0.5)))
+    finding = next(finding for finding in apart.findings if finding.name == "words apart")
+    gap = apart.figures.modalities.gap
+    assert f"the means of both sides are {gap:.3g} apart (the modality gap)" in finding.reasons[1]
+    few = both_modalities(images[:300], others[:300])
+    assert "words apart" not in [finding.name for finding in diagnosed(replace(figures, modalities=few)).findings]
 
 
 def test_sides_that_are_one_have_no_gap_and_opposite_ones_the_widest():

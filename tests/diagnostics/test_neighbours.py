@@ -83,9 +83,9 @@ def test_hubness_of_many_rows_is_the_mean_over_sets(monkeypatch):
     rows = gaussian(1700, 8)
     hubs = hubness(rows)
     order = torch.randperm(1700, generator=torch.Generator().manual_seed(0))[:1600].view(8, 200)
-    each = [hubness(rows[part.sort().values]) for part in order]
-    assert hubs.skewness.value == pytest.approx(sum(part.skewness.value for part in each) / 8)
-    assert hubs.antihubs.value == pytest.approx(sum(part.antihubs.value for part in each) / 8)
+    each = [hubness(rows[drawn.sort().values]) for drawn in order]
+    assert hubs.skewness.value == pytest.approx(sum(figures.skewness.value for figures in each) / 8)
+    assert hubs.antihubs.value == pytest.approx(sum(figures.antihubs.value for figures in each) / 8)
     assert hubs.skewness.low < hubs.skewness.value < hubs.skewness.high
     assert (hubs.rows, hubs.skewness.anchors) == (200, 1600)
 

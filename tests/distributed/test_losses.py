@@ -109,6 +109,9 @@ def compute(name: str, a, b, c, scores, codes, where: slice, group, temperature)
             a, b, temperature=temperature, image_vectors=GRAPH[where], text_vectors=GRAPH[where], **options
         ),
         "siglip": lambda: losses.siglip_loss(a, b, temperature=temperature, bias=-temperature, **options),
+        "siglip with a kernel": lambda: losses.siglip_loss(
+            a, b, kernel=GaussianKernel(0.2) + LaplacianKernel(temperature), bias=-temperature, **options
+        ),
         "given graph": lambda: Coupling(InnerProductKernel(temperature))(a, target=from_graph(GRAPH[where]), **options),
         "sparse graph": lambda: Coupling(CosineKernel(temperature), reduction="sum")(
             a, target=from_graph(GRAPH[where].to_sparse_coo()), **options
@@ -146,6 +149,7 @@ NAMES = [
     "clip with ids",
     "clip with soft targets",
     "siglip",
+    "siglip with a kernel",
     "given graph",
     "sparse graph",
 ]

@@ -8,6 +8,8 @@ from torch.nn.functional import normalize
 
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation import caption_recall, class_vectors
+from eigenview.evaluation.caption_retrieval import by_image
+from eigenview.evaluation.scores import mean_score
 
 
 def by_loops(images, texts, owner, k):
@@ -34,6 +36,19 @@ def test_recall_is_that_of_loops(k):
     assert recall.to_image[k].tolist() == [float(hit) for hit in forth]
     assert recall.to_text[k].tolist() == [float(hit) for hit in back]
     assert 0 < sum(forth) < len(forth)
+
+
+def test_captions_that_repeat_bring_no_precision():
+    """Five times the same caption of each image say what one says; the value is that over captions all the same."""
+    generator = torch.Generator().manual_seed(0)
+    hits = (torch.rand(200, generator=generator) < 0.4).double()
+    owner = torch.arange(200)
+    about = {"name": "text to image", "metric": "recall@1", "protocol": {}, "data": {}, "subject": "run"}
+    once, five = (mean_score(by_image(hits.repeat(times), owner.repeat(times)), **about) for times in (1, 5))
+    assert (once.value, once.interval) == (five.value, five.interval)
+    unequal = torch.cat([owner, torch.arange(30)])
+    seen = torch.cat([hits, torch.ones(30)]).double()
+    assert float(by_image(seen, unequal).mean()) == pytest.approx(float(seen.mean()))
 
 
 def test_constant_embeddings_find_nothing():

@@ -42,7 +42,7 @@ def test_the_matching_is_the_best_of_all():
     generator = torch.Generator().manual_seed(0)
     assignment, labels = (torch.randint(4, (50,), generator=generator) for _ in range(2))
     best = max(
-        sum(order[int(one)] == int(label) for one, label in zip(assignment, labels, strict=True))
+        sum(order[int(cluster)] == int(label) for cluster, label in zip(assignment, labels, strict=True))
         for order in permutations(range(4))
     )
     assert int(cluster_hits(assignment, labels).sum()) == best

@@ -37,10 +37,10 @@ from eigenview.views import CentreView
 VIEW = CentreView(8, 8, (0.3,), (0.35,))
 
 
-def digits(part: slice, labels=None) -> ArraySource:
+def digits(rows: slice, labels=None) -> ArraySource:
     images, numbers = load_digits(return_X_y=True)
     pixels = (images.reshape(-1, 8, 8) * 15).astype(np.uint8)
-    return ArraySource(pixels[part], labels=numbers[part] if labels is None else labels)
+    return ArraySource(pixels[rows], labels=numbers[rows] if labels is None else labels)
 
 
 TRAIN, TEST = digits(slice(0, 700)), digits(slice(700, 1000))

@@ -11,6 +11,7 @@ import torch
 from sklearn.datasets import load_digits
 
 from eigenview.data import ArraySource, PixelImage, SourceInfo
+from eigenview.data.decode import UnreadableImage
 from eigenview.data.source import Unannotated
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import (
@@ -29,6 +30,7 @@ from eigenview.evaluation import (
     extract,
     finetune,
     finetune_scores,
+    open_task,
     predict_depth,
     table,
     view_probe_scores,
@@ -197,6 +199,23 @@ def test_the_papers_rates_are_kept_by_name():
     assert (shorter.milestones, shorter.steps, shorter.head) == ((3, 4), None, "random")
 
 
+def test_running_statistics_arrive_in_few_steps():
+    slow = encoder(3)
+    norms = [norm for norm in slow.modules() if isinstance(norm, torch.nn.BatchNorm2d)]
+    for norm in norms:
+        norm.momentum = 0.001
+        norm.running_var.fill_(1e4)  # far from what this network sees
+    images = torch.from_numpy(np.random.default_rng(0).integers(0, 256, (60, 16, 16, 3), dtype=np.uint8))
+    source = ArraySource(images.numpy(), labels=np.arange(60) % 2)
+    known = Known(source, torch.arange(60) % 2, torch.zeros(60, slow.feature_width), torch.arange(60))
+    protocol = replace(FINETUNES["scratch"], steps=60, batch_size=30)
+    tuned = Tuned(slow, known, protocol, classes=2, seed=0, group=None)
+    tuned.train(CentreView(16, 16), multiplier=1.0, share=1.0, title=None)
+    after = [norm for norm in tuned.model.modules() if isinstance(norm, torch.nn.BatchNorm2d)]
+    assert all(float(norm.running_var.max()) < 1e3 for norm in after)
+    assert all(norm.momentum == 0.001 for norm in norms)  # the encoder that was given stays as it is
+
+
 def test_a_share_holds_every_class_in_proportion():
     labels = torch.tensor([0] * 100 + [1] * 50 + [2] * 3)
     assert labels[draw_share(labels, 0.1, seed=0)].bincount().tolist() == [10, 5, 1]
@@ -244,6 +263,41 @@ def test_depth_is_read_from_frozen_maps_far_better_than_its_mean():
     assert depth.mean_errors[0] == pytest.approx(float(shrunk.square().mean()), rel=1e-4)
 
 
+class Damaged(Slopes):
+    """The third image cannot be read."""
+
+    def image(self, index: int) -> PixelImage:
+        if index == 2:
+            raise UnreadableImage("slope 2", "it is damaged")
+        return super().image(index)
+
+
+def test_an_image_that_cannot_be_read_is_left_out_of_depth():
+    short = replace(DEPTH, epochs=2)
+    depth = predict_depth(encoder(3), Damaged(30, 0), Damaged(20, 1), protocol=short)
+    whole = predict_depth(encoder(3), Damaged(30, 0), Slopes(20, 1), protocol=short)
+    assert torch.equal(depth.errors, whole.errors[torch.arange(20) != 2])
+
+
+def test_the_border_is_cut_off_images_and_depth():
+    framed = Slopes(30, 0)
+    framed.images = np.pad(framed.images, ((0, 0), (3, 3), (3, 3), (0, 0)), constant_values=255)
+    short, test = replace(DEPTH, epochs=2), Slopes(10, 1)
+    plain = predict_depth(encoder(3), Slopes(30, 0), test, protocol=short)
+    test.images = np.pad(test.images, ((0, 0), (3, 3), (3, 3), (0, 0)), constant_values=255)
+    cut = predict_depth(encoder(3), framed, test, protocol=replace(short, border=3))
+    assert torch.equal(cut.errors, plain.errors)
+
+
+def test_depth_needs_no_labels_but_images_of_its_own_to_be_tested_on():
+    task = open_task(Slopes(5, 0), Slopes(3, 1), protocols=["depth"])
+    assert (len(task.train), len(task.test)) == (5, 3)
+    with pytest.raises(SettingError, match="depth is measured on images of their own: give a test source"):
+        open_task(Slopes(5, 0), protocols=["depth"])
+    with pytest.raises(DataError, match="label"):
+        open_task(Slopes(5, 0), Slopes(3, 1), protocols=["depth", "knn"])
+
+
 def test_depth_scores_are_stored_by_layer_beside_the_training_mean():
     sources, view = (Slopes(60, 0), Slopes(20, 1)), CentreView(16, 16, (0.5,) * 3, (0.5,) * 3)
     short, how = replace(DEPTH, epochs=2), Measuring()
@@ -280,7 +334,7 @@ def test_depth_refuses_what_it_cannot_use():
 
 
 def test_the_encoder_that_separates_the_classes_is_chosen():
-    images, labels = (torch.from_numpy(part) for part in load_digits(return_X_y=True))
+    images, labels = (torch.from_numpy(array) for array in load_digits(return_X_y=True))
     noise = torch.randn(len(images), 16, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     choice = choose_encoder({"noise": noise, "pixels": images / 16}, labels, inverse_penalties=(0.01, 1.0))
     assert choice.name == "pixels"

@@ -41,10 +41,10 @@ CLASSES = 4
 PIXELS = Subject("raw pixels", RawPixels(8, channels=1), VIEW)
 
 
-def digits(part: slice, label: int | None = None) -> ArraySource:
+def digits(rows: slice, label: int | None = None) -> ArraySource:
     images, numbers = load_digits(n_class=CLASSES, return_X_y=True)
-    pixels = (images.reshape(-1, 8, 8) * 15).astype(np.uint8)[part]
-    return ArraySource(pixels, labels=numbers[part] if label is None else np.full(len(pixels), label))
+    pixels = (images.reshape(-1, 8, 8) * 15).astype(np.uint8)[rows]
+    return ArraySource(pixels, labels=numbers[rows] if label is None else np.full(len(pixels), label))
 
 
 TRAIN, TEST = slice(0, 300), slice(300, 420)
@@ -108,8 +108,8 @@ def test_clusters_are_found_without_labels():
             list(evaluate(PIXELS, Task(digits(TRAIN), relabelled), protocols=[method]))
             for relabelled in (digits(TEST), ArraySource(digits(TEST).batch(np.arange(120)).numpy(), labels=turned()))
         ]
-        for one, other in zip(*scores, strict=True):  # classes under other names: the same clusters score the same
-            assert one.value == pytest.approx(other.value), one.metric
+        for score, other in zip(*scores, strict=True):  # classes under other names: the same clusters score the same
+            assert score.value == pytest.approx(other.value), score.metric
 
 
 def turned() -> np.ndarray:

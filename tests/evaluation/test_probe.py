@@ -90,7 +90,7 @@ def test_views_change_from_epoch_to_epoch_and_the_encoder_does_not():
     encoder = build_encoder("small", width=0.25).train()
     before = {name: tensor.clone() for name, tensor in encoder.state_dict().items()}
     rows = ViewRows(encoder, digit_source(), view=VIEW, protocol=PROBES.find("moco"))
-    first, again, second = (torch.cat([part for part, _ in rows.batches(epoch, 64, 0)]) for epoch in (0, 0, 1))
+    first, again, second = (torch.cat([batch for batch, _ in rows.batches(epoch, 64, 0)]) for epoch in (0, 0, 1))
     assert torch.equal(first, again)
     assert not torch.allclose(first.sort(dim=0).values, second.sort(dim=0).values)
     protocol = replace(PROBES.find("moco"), epochs=2, milestones=(1,), learning_rate=1.0)

@@ -30,9 +30,9 @@ from eigenview.nn import build_head
 from eigenview.runs import RunDirectory, Score, open_run
 
 
-def digits(part: slice) -> ArraySource:
+def digits(rows: slice) -> ArraySource:
     images, numbers = load_digits(return_X_y=True)
-    return ArraySource((images.reshape(-1, 8, 8) * 15).astype(np.uint8)[part], labels=numbers[part])
+    return ArraySource((images.reshape(-1, 8, 8) * 15).astype(np.uint8)[rows], labels=numbers[rows])
 
 
 TRAIN, TEST = digits(slice(0, 300)), digits(slice(300, 400))
@@ -80,6 +80,14 @@ def test_projections_are_measured_beside_pooled_features(made_runs, tmp_path):
     scores = scores_of(made_runs.copy(tmp_path / "mine"), layers=layers, baselines=["raw pixels"])
     measured = {(score.subject, score.protocol["layer"]) for score in scores}
     assert measured == {("mine", "pooled"), ("mine", "projection"), ("raw pixels", "pooled")}
+
+
+@pytest.mark.parametrize("layers", [["pooledd"], ["pooled", "pooledd"]])
+def test_a_layer_that_is_not_there_is_refused_before_anything_is_measured(made_runs, tmp_path, layers):
+    folder = made_runs.copy(tmp_path / "mine")
+    with pytest.raises(SettingError, match=r"no layer 'pooledd' in this encoder; it has .*; did you mean pooled\?"):
+        scores_of(folder, layers=layers)
+    assert not RunDirectory.existing(folder).scores()
 
 
 def test_scores_are_kept_as_they_come_so_that_an_interruption_loses_none(made_runs, tmp_path, monkeypatch):

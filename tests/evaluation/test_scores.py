@@ -69,18 +69,18 @@ def test_equal_scores_do_not_differ():
 
 
 def test_protocols_and_data_are_never_mixed():
-    one = score(coin(0.7))
+    first = score(coin(0.7))
     with pytest.raises(SettingError, match="different protocols cannot be compared: k is 5 and 20"):
-        compare(one, score(coin(0.7), "other", protocol={"k": 20}))
+        compare(first, score(coin(0.7), "other", protocol={"k": 20}))
     with pytest.raises(SettingError, match="different protocols"):
-        compare(one, score(coin(0.7), "other", metric="recall"))
+        compare(first, score(coin(0.7), "other", metric="recall"))
     with pytest.raises(SettingError, match="different data cannot be compared: run and other"):
-        compare(one, score(coin(0.7), "other", data={"test": "xyz"}))
+        compare(first, score(coin(0.7), "other", data={"test": "xyz"}))
     with pytest.raises(SettingError, match="at least two scores; got 1"):
-        compare(one)
-    assert compare(one, replace(one, encoder="another", seed=3, subject="other"))[1].difference == 0
-    named = replace(one, data={**one.data, "set": "what people call it"}, subject="other")
-    assert compare(one, named)[1].difference == 0
+        compare(first)
+    assert compare(first, replace(first, encoder="another", seed=3, subject="other"))[1].difference == 0
+    named = replace(first, data={**first.data, "set": "what people call it"}, subject="other")
+    assert compare(first, named)[1].difference == 0
 
 
 def test_the_nearest_of_few_labels_is_the_plain_nearest_neighbour():
@@ -133,7 +133,7 @@ def test_few_labels_of_wide_single_precision_features_agree_with_double_ones():
 
 
 def test_few_labels_are_drawn_evenly_and_improve_with_their_number():
-    images, labels = (torch.from_numpy(part) for part in load_digits(return_X_y=True))
+    images, labels = (torch.from_numpy(array) for array in load_digits(return_X_y=True))
     train, test = (images[:1000] / 16, labels[:1000]), (images[1000:] / 16, labels[1000:])
     few, more = (few_label_accuracy(*train, *test, per_class=count, draws=6) for count in (1, 10))
     assert more.accuracy > few.accuracy + 0.1
@@ -154,7 +154,7 @@ def test_few_labels_are_drawn_evenly_and_improve_with_their_number():
 def test_a_mean_over_seeds_has_students_interval_and_pairs_seed_by_seed():
     runs = [[replace(score(coin(chance, seed=seed)), seed=seed) for seed in range(4)] for chance in (0.7, 0.8)]
     first, second = (over_repeats(scores, over="seeds", subject=name) for name, scores in zip("ab", runs, strict=True))
-    values = [one.value for one in runs[0]]
+    values = [scored.value for scored in runs[0]]
     expected = stats.t.interval(0.95, 3, loc=np.mean(values), scale=stats.sem(values))
     assert (first.value, *first.interval) == pytest.approx((np.mean(values), *expected))
     compared = compare(first, second)[1]

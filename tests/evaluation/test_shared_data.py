@@ -46,7 +46,7 @@ needs_data = pytest.mark.skipif(not SHARED.is_dir(), reason=f"no data in {SHARED
 @needs_data
 def test_raw_pixels_of_cifar10_have_their_well_known_accuracy():
     """1-NN by Euclidean distance of raw pixels is right on 35.4 % of the test images."""
-    train, test = (decoded(open_source(SHARED / "cifar10" / f"{part}.parquet")) for part in ("train", "test"))
+    train, test = (decoded(open_source(SHARED / "cifar10" / f"{split}.parquet")) for split in ("train", "test"))
     view = CentreView(32, 32)
     bank, queries = (extract(RawPixels(32), source, view=view) for source in (train, test))
     predicted = knn_predict(bank["pooled"], bank.labelled, queries["pooled"], k=(1,), metric="euclidean")[1]
@@ -57,7 +57,7 @@ def test_raw_pixels_of_cifar10_have_their_well_known_accuracy():
 @needs_data
 def test_depth_of_real_rooms_is_better_than_its_mean():
     options = {"depth": "depth", "depth_scale": 25.5}
-    train, test = (open_source(SHARED / "nyuv2_160x120" / f"{part}.parquet", **options) for part in ("train", "test"))
+    train, test = (open_source(SHARED / "nyuv2_160x120" / f"{split}.parquet", **options) for split in ("train", "test"))
     torch.manual_seed(0)
     protocol = DepthProtocol(layer="conv3", border=4, output=32, epochs=10)
     depth = predict_depth(build_encoder("small"), train, test, protocol=protocol)
@@ -75,8 +75,8 @@ class Parts(NamedTuple):
 def parts() -> Parts:
     """Standardised features in float64 of 6,000 training and 2,000 test images."""
     sources = [
-        subset(open_source(SHARED / "cifar10" / f"{part}.parquet"), np.arange(count))
-        for part, count in (("train", 6000), ("test", 2000))
+        subset(open_source(SHARED / "cifar10" / f"{split}.parquet"), np.arange(count))
+        for split, count in (("train", 6000), ("test", 2000))
     ]
     torch.manual_seed(0)
     encoder, view = build_encoder("small"), CentreView(32, 32)
@@ -86,7 +86,7 @@ def parts() -> Parts:
     train, test = (extract(encoder, source, view=view) for source in sources)
     rows, mean, deviation = train["pooled"], train["pooled"].mean(dim=0), train["pooled"].std(dim=0)
     scale = torch.where(deviation > 0, deviation, torch.inf)
-    before, after = (((part - mean) / scale).double() for part in (rows, test["pooled"]))
+    before, after = (((features - mean) / scale).double() for features in (rows, test["pooled"]))
     return Parts(before, train.labelled, after, test.labelled)
 
 

@@ -202,6 +202,14 @@ def test_a_mistake_is_one_line_in_python_too(both):
             ev.train("photos/", method="simclrr")
         with pytest.raises(ev.EigenviewError, match=r"no setting is called steps_; did you mean steps\?"):
             ev.train("photos/", out="runs/other", steps_=6)
+        with pytest.raises(ev.EigenviewError, match="method_settings"):
+            ev.train("photos/", out="runs/other", steps=6, method_settings="x")
+        with pytest.raises(ev.EigenviewError, match="text"):
+            ev.train("photos/", out="runs/other", steps=6, method="clip", method_settings={"text": "x"})
+        with pytest.raises(ev.EigenviewError, match="steps is given beside a whole TrainConfig"):
+            ev.train(ev.open_run(OUT).config, resume=True, steps=9)
+        with pytest.raises(ev.EigenviewError, match=r"did you mean zero-shot\?"):
+            ev.open_run(OUT).evaluate("photos/", protocols=["zeroshot"])
         with pytest.raises(ev.EigenviewError, match="is no run directory"):
             ev.open_run("photos")
         shutil.copytree("photos", "more/photos", dirs_exist_ok=True)

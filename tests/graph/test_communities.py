@@ -102,8 +102,8 @@ def test_strays_join_what_they_are_tied_to_and_islands_are_groups():
     for stray in (0, 1, 2):  # three nodes that hang together by themselves, and by a thread on the second group
         graph[stray, :] = 0
         graph[:, stray] = 0
-    for one, other, weight in ((0, 1, 1.0), (1, 2, 1.0), (0, 2, 1.0), (2, 150, 1e-3)):
-        graph[one, other] = graph[other, one] = weight
+    for node, other, weight in ((0, 1, 1.0), (1, 2, 1.0), (0, 2, 1.0), (2, 150, 1e-3)):
+        graph[node, other] = graph[other, node] = weight
     groups = communities(sparse.csr_array(graph))
     assert groups.clusters == 3
     assert set(groups.member[:3]) == {groups.member[150]}

@@ -263,8 +263,8 @@ def test_self_edges_of_a_graph_are_ignored(form):
     z = embeddings(5, seed=22)
     weights = torch.rand(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     without = weights.clone().fill_diagonal_(0)
-    given = [part if form == "dense" else part.to_sparse_coo() for part in (weights, without)]
-    with_self, alone = (Coupling(CosineKernel(0.5))(z, target=from_graph(part)) for part in given)
+    given = [graph if form == "dense" else graph.to_sparse_coo() for graph in (weights, without)]
+    with_self, alone = (Coupling(CosineKernel(0.5))(z, target=from_graph(graph)) for graph in given)
     torch.testing.assert_close(with_self, alone, rtol=0, atol=1e-12)
 
 
@@ -279,11 +279,11 @@ def test_float32_gradients_stay_right_when_positives_are_close(kernel, apart):
     generator = torch.Generator().manual_seed(0)
     a = torch.nn.functional.normalize(torch.randn(128, 32, dtype=torch.float64, generator=generator), dim=1)
     b = a + apart / 32**0.5 * torch.randn(128, 32, dtype=torch.float64, generator=generator)
-    found = {}
+    gradients = {}
     for dtype in (torch.float32, torch.float64):
         z = torch.cat([a, b]).float().to(dtype).requires_grad_()
-        (found[dtype],) = torch.autograd.grad(Coupling(kernel)(z, target=two_views(128)), z)
-    error = (found[torch.float32].double() - found[torch.float64]).norm() / found[torch.float64].norm()
+        (gradients[dtype],) = torch.autograd.grad(Coupling(kernel)(z, target=two_views(128)), z)
+    error = (gradients[torch.float32].double() - gradients[torch.float64]).norm() / gradients[torch.float64].norm()
     assert error < 1e-3
 
 
@@ -316,6 +316,18 @@ def test_a_temperature_that_training_made_negative_is_refused():
         temperature.fill_(-0.1)
     with pytest.raises(SettingError, match=r"temperature must be positive and finite; got -0\.1"):
         spec(torch.randn(4, 3, generator=torch.Generator().manual_seed(0)), target=two_views(2))
+
+
+@pytest.mark.parametrize("made_from", [lambda t: -t.log(), lambda t: t + 1, lambda t: t * t], ids=None)
+def test_a_setting_made_from_another_passes_its_gradient_on_once(made_from):
+    a, b, ids = embeddings(6, seed=3), embeddings(6, seed=4), torch.arange(6)
+    slopes = []
+    for block_size in (None, 4):  # held, streamed
+        temperature = torch.tensor(0.5, dtype=torch.float64, requires_grad=True)
+        kernel = GaussianKernel(temperature) + LaplacianKernel(made_from(temperature))
+        loss = Coupling(kernel, partition="all", block_size=block_size)(a, b, target=from_captions(ids, ids))
+        slopes.append(torch.autograd.grad(loss, temperature)[0])
+    torch.testing.assert_close(slopes[1], slopes[0], rtol=0, atol=1e-12)
 
 
 def test_learnable_settings_receive_the_loops_gradient():

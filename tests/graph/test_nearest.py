@@ -46,10 +46,10 @@ def by_loops(bank: Tensor, queries: Tensor, k: int, metric: str = "cosine", own=
     return answers
 
 
-def assert_answers(found, expected) -> None:
-    assert found.index.tolist() == [[number for _, number in line] for line in expected]
+def assert_answers(neighbours, expected) -> None:
+    assert neighbours.index.tolist() == [[number for _, number in line] for line in expected]
     wanted = torch.tensor([[score for score, _ in line] for line in expected], dtype=torch.float64)
-    torch.testing.assert_close(found.similarity, wanted, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(neighbours.similarity, wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("metric", ["cosine", "euclidean"])

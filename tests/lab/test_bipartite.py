@@ -40,13 +40,13 @@ def test_on_a_graph_it_is_its_loops():
     image, text = sides(4, 3)
     weights = graph(4, 3)
     total = 0.0
-    for one, other, edges in ((image, text, weights), (text, image, weights.T)):
+    for side, other, edges in ((image, text, weights), (text, image, weights.T)):
         direction = 0.0
-        for i in range(len(one)):
-            scores = [math.exp(float(one[i] @ other[j]) / TEMPERATURE) for j in range(len(other))]
+        for i in range(len(side)):
+            scores = [math.exp(float(side[i] @ other[j]) / TEMPERATURE) for j in range(len(other))]
             share = edges[i] / edges[i].sum()
             direction -= sum(float(share[j]) * math.log(scores[j] / sum(scores)) for j in range(len(other)))
-        total += direction / len(one) / 2
+        total += direction / len(side) / 2
     assert float(clip_on_graph(image, text, weights)) == pytest.approx(total, rel=1e-12)
 
 
@@ -106,16 +106,16 @@ def test_mixing_is_the_share_of_wrong_captions():
 
 
 def test_shared_captions_make_clusters_that_both_find_and_single_ones_do_not():
-    many, one = [], []
+    many, single = [], []
     for seed in range(3):
-        for captions, measured in ((6, many), (1, one)):
+        for captions, measured in ((6, many), (1, single)):
             pairs = synthetic_pairs(captions=captions, mixing=0.1, seed=seed, images=12, stock=12)
             rows = learned(pairs, steps=60, seed=seed)
             measured.append(rand_index(clusters_of(rows, CONCEPTS, seed=seed), pairs.concepts))
             if captions == 6:
                 assert rand_index(co_clusters(pairs, seed=seed), pairs.concepts) > 0.8
     assert interval(many)["low"] > 0.6
-    assert max(one) < 0.4
+    assert max(single) < 0.4
 
 
 def test_pairs_that_make_no_sense_are_refused():

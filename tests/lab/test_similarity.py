@@ -16,7 +16,7 @@ def rows(n: int, d: int, seed: int = 0) -> torch.Tensor:
 def test_cka_is_that_of_the_gram_matrices_by_loops():
     x, y = rows(7, 3), rows(7, 5, seed=1)
     centre = torch.eye(7, dtype=torch.float64) - 1 / 7
-    a, b = (centre @ part @ part.T @ centre for part in (x, y))
+    a, b = (centre @ features @ features.T @ centre for features in (x, y))
     inner = dict.fromkeys(("ab", "aa", "bb"), 0.0)
     for i in range(7):
         for j in range(7):
@@ -28,7 +28,7 @@ def test_cka_is_that_of_the_gram_matrices_by_loops():
 
 def test_a_weight_is_a_number_of_copies():
     x, y, times = rows(6, 3), rows(6, 4, seed=1), torch.tensor([1, 3, 2, 1, 4, 1])
-    copies = [part.repeat_interleave(times, dim=0) for part in (x, y)]
+    copies = [features.repeat_interleave(times, dim=0) for features in (x, y)]
     assert linear_cka(x, y, weights=times) == pytest.approx(linear_cka(*copies), rel=1e-12)
     torch.testing.assert_close(captured(x, y, weights=times), captured(*copies))
 
@@ -54,8 +54,8 @@ def test_neighbours_are_shared_by_loops():
     shared = 0
     for i in range(12):
         sets = []
-        for part in (x, y):
-            cosines = torch.nn.functional.cosine_similarity(part, part[i : i + 1])
+        for features in (x, y):
+            cosines = torch.nn.functional.cosine_similarity(features, features[i : i + 1])
             cosines[i] = -2
             sets.append(set(cosines.topk(4).indices.tolist()))
         shared += len(sets[0] & sets[1])

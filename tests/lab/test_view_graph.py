@@ -127,13 +127,13 @@ def test_smoothed_choices_are_kernel_sums_by_loops():
     rows = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
     image = torch.tensor([0, 1, 0, 1, 0, 1])
     measured = smoothed_graph(squared_distances(rows), image, 0.8).choices.toarray()
-    for one in range(2):
+    for own in range(2):
         kernel = [0.0] * 6
         for x in range(6):
             for a in range(6):
-                if image[a] == one:
+                if image[a] == own:
                     kernel[x] += float(torch.exp(-(rows[x] - rows[a]).square().sum() / (2 * 0.8**2)))
-        np.testing.assert_allclose(measured[one], np.array(kernel) / sum(kernel), rtol=1e-9)
+        np.testing.assert_allclose(measured[own], np.array(kernel) / sum(kernel), rtol=1e-9)
 
 
 def test_gaps_are_counted_from_where_they_may_begin():

@@ -66,6 +66,29 @@ def test_the_sample_that_stands_for_a_larger_set_holds_its_labels(monkeypatch: p
     assert choose(graph, 8, seed=1).tolist() != choose(graph, 8, seed=2).tolist()
 
 
+def test_many_rows_are_chosen_before_their_edges_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, truth = clouds(classes=4, each=50, spread=0.8)
+    monkeypatch.setattr(choosing, "COVERED", 60)
+    one_class = some_labels(truth, [7, 9])
+    assert not choosing.needs_edges(len(graph), 1)
+    for labels in (None, one_class):
+        early = choose(choosing.unjoined(graph.rows), 9, labels=labels, seed=4)
+        joined = graph_of_neighbours(graph.rows, graph.neighbours)
+        assert early.tolist() == choose(joined, 9, labels=labels, seed=4).tolist()
+    assert choosing.needs_edges(len(graph), 2)
+    assert choosing.needs_edges(60, 0)
+
+
+def test_very_many_labels_make_no_larger_sample(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, truth = clouds(classes=4, each=50, spread=0.4)
+    labels = torch.where(truth < 3, truth, -1)
+    monkeypatch.setattr(choosing, "COVERED", 60)
+    sample = choosing._standing_for_all(labels, 2, torch.Generator().manual_seed(0))
+    assert len(sample) == 60
+    assert int((labels[sample] >= 0).sum()) == 30
+    assert truth[choose(graph, 2, labels=labels)].tolist() == [3, 3]
+
+
 def test_identical_rows_can_still_be_chosen() -> None:
     graph = image_graph(torch.ones(6, 3))
     for way in CHOOSERS:

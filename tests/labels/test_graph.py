@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.labels.graph import image_graph, projection
+from eigenview.labels.graph import image_graph, projection, two_projections
 
 
 def drawn(n: int = 40, d: int = 5, seed: int = 0) -> Tensor:
@@ -69,6 +69,15 @@ def test_wide_rows_are_reduced_to_their_principal_directions() -> None:
     expected = torch.stack([row / row.norm() for row in expected])
     reduced = projection(rows)(rows)
     assert torch.allclose(reduced @ reduced.T, expected @ expected.T, atol=1e-9)
+
+
+@pytest.mark.parametrize("columns", [100, 140, 180])  # reduced for neither, for the graph alone, for both
+def test_two_projections_are_each_what_it_is_alone(columns: int) -> None:
+    rows = drawn(n=300, d=columns)
+    wide, (narrow, own) = two_projections(rows, directions=150)
+    assert torch.allclose(wide, projection(rows, directions=150)(rows), atol=1e-12)
+    assert torch.allclose(own, projection(rows)(rows), atol=1e-12)
+    assert torch.allclose(narrow(rows), own, atol=1e-12)
 
 
 def test_moving_and_scaling_all_rows_changes_nothing() -> None:

@@ -145,12 +145,31 @@ def test_a_head_labels_rows_that_come_later_and_is_as_sure_as_the_answers() -> N
     assert float(own) == pytest.approx(float(given.probabilities().amax(dim=1).mean()), abs=0.01)
 
 
+def test_more_rows_make_it_little_surer_than_it_is_right() -> None:
+    def too_sure(each: int, seed: int) -> float:
+        graph, truth = clouds(each=each, spread=1.4, seed=seed)
+        rows = torch.randperm(len(truth), generator=torch.Generator().manual_seed(seed))[:12].tolist()
+        answers = graph_and_head(graph, some_labels(truth, rows), classes=3)
+        return float(answers.amax(dim=1).mean() - (answers.argmax(dim=1) == truth).double().mean())
+
+    growth = [too_sure(1200, seed) - too_sure(80, seed) for seed in range(3)]
+    assert np.mean(growth) < 0.02  # 0.05 where the powers of the pool are the same for any number of rows
+
+
 def test_few_labels_are_less_sure_than_many() -> None:
     graph, truth = clouds(spread=1.5)
     rest = truth.clone()
     rest[::2] = -1
     few, many = (graph_and_head(graph, labels, classes=3) for labels in (some_labels(truth, FEW), rest))
     assert few[2::6].amax(dim=1).mean() < many[2::6].amax(dim=1).mean()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_class_without_a_label_is_never_answered(way) -> None:
+    graph, truth = clouds()
+    answers = way(graph, some_labels(truth, FEW), classes=4)
+    assert float(answers[:, 3].max()) < 1e-6
+    assert torch.equal(answers[:, :3].argmax(dim=1), way(graph, some_labels(truth, FEW), classes=3).argmax(dim=1))
 
 
 @pytest.mark.parametrize("way", WAYS)

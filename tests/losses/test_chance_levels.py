@@ -9,7 +9,7 @@ import torch
 
 from eigenview import losses
 from eigenview.errors import SettingError
-from eigenview.graph.kernels import GaussianKernel, LaplacianKernel, concatenated
+from eigenview.graph.kernels import CosineKernel, GaussianKernel, LaplacianKernel, concatenated
 
 N, D, K = 16, 8, 31
 CONSTANT = torch.linspace(-1, 2, D, dtype=torch.float64).repeat(N, 1)
@@ -104,6 +104,14 @@ def test_prototypes():
     assert module.chance_level(3000) == pytest.approx(8.006, abs=0.0005)
     clusters = losses.ClusterAssignment()
     assert_chance(clusters([SCORES] * 3, torch.arange(N) % K), clusters.chance_level(K))
+
+
+@pytest.mark.parametrize(
+    "kernel", [LaplacianKernel(0.1), 0.3 * GaussianKernel(0.1) + LaplacianKernel(0.1), CosineKernel(0.2)], ids=repr
+)
+def test_siglip_with_a_kernel(kernel):
+    module = losses.SigLIPLoss(kernel=kernel, bias=-1.5)
+    assert_chance(module(CONSTANT, CONSTANT), module.chance_level(N))
 
 
 def test_captions():

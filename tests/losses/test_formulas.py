@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eigenview import losses
-from eigenview.graph.kernels import ExponentialKernel, GaussianKernel, LaplacianKernel
+from eigenview.graph.kernels import CosineKernel, ExponentialKernel, GaussianKernel, LaplacianKernel, concatenated
 from tests import oracle
 
 LN = math.log
@@ -243,6 +243,40 @@ def test_siglip_edge_by_edge():
             logit = (x[i] * y[j]).sum() / 0.1 - 10
             total = total - torch.nn.functional.logsigmoid(logit if i == j else -logit)
     assert_equal(losses.siglip_loss(X, Y), total / N, X, Y, tolerance=1e-9)
+
+
+def halves(log_k, other):
+    return lambda x, y: (log_k(x[:3], y[:3]).exp() + other(x[3:], y[3:]).exp()).log()
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+@pytest.mark.parametrize(
+    ("kernel", "log_k"),
+    [
+        (CosineKernel(0.3, 0.5), lambda x, y: dot(0.3)(x, y) + 0.5),
+        (LaplacianKernel(0.2), power(1, 0.2)),
+        (2 * GaussianKernel(0.2), lambda x, y: LN(2) + power(2, 0.4)(x, y)),
+        (
+            GaussianKernel(0.2) + LaplacianKernel(0.5),
+            lambda x, y: (power(2, 0.4)(x, y).exp() + power(1, 0.5)(x, y).exp()).log(),
+        ),
+        (concatenated(GaussianKernel(0.2), LaplacianKernel(0.5)), halves(power(2, 0.4), power(1, 0.5))),
+    ],
+    ids=["cosine", "Laplacian", "weighted", "sum", "concatenation"],
+)
+def test_siglip_with_a_kernel_edge_by_edge(kernel, log_k, is_streamed, monkeypatch):
+    if is_streamed:
+        monkeypatch.setattr("eigenview.graph.coupling.EDGES_HELD", 0)
+    bias = torch.tensor(-2.0, dtype=torch.float64, requires_grad=True)
+    image_ids, text_ids = torch.tensor([0, 1, 2, 2]), torch.tensor([0, 0, 1, 2])
+    x, y = oracle.unit(X), oracle.unit(Y)
+    total = torch.zeros((), dtype=torch.float64)
+    for i in range(N):
+        for j in range(N):
+            logit = log_k(x[i], y[j]) + bias
+            total = total + (1 + (-logit if image_ids[i] == text_ids[j] else logit).exp()).log()
+    ours = losses.siglip_loss(X, Y, bias=bias, kernel=kernel, image_ids=image_ids, text_ids=text_ids)
+    assert_equal(ours, total / N, X, Y, bias, tolerance=1e-9)
 
 
 def test_sim_siam():

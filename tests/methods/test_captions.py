@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
@@ -28,13 +29,13 @@ def small_encoder():
     return wrap(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 6)), feature_width=6, image_size=2)
 
 
-def method_of(captions, **options):
+def method_of(captions, name="clip", **options):
     tokens = Tokenizer.trained([text for several in captions for text in several], vocabulary=300).reading(8)
     torch.manual_seed(0)
     encoder = small_encoder()
-    settings = CLIPSettings(head="identity", text={"width": 8, "depth": 1}, **options)
+    settings = find_method(name).settings_type(head="identity", text={"width": 8, "depth": 1}, **options)
     context = MethodContext(10, None, (1,), steps_per_epoch=1, tokenizer=tokens)
-    return find_method("clip")(encoder, settings, context).double()
+    return find_method(name)(encoder, settings, context).double()
 
 
 def test_captions_are_drawn_uniformly_and_by_their_item_alone():
@@ -118,6 +119,34 @@ def test_a_kernel_takes_the_place_of_the_cosine_and_its_scale():
     entropy = torch.nn.functional.cross_entropy
     torch.testing.assert_close(method(batch).loss, (entropy(scores, right) + entropy(scores.T, right)) / 2)
     assert method.undecayed_parts() == ()
+
+
+def test_siglip_begins_at_a_scale_of_10_and_a_bias_of_minus_10():
+    method = method_of([THREE], "siglip")
+    learnt = {name: value.item() for name, value in method.objective.named_parameters()}
+    assert learnt == pytest.approx({"log_scale": math.log(10), "bias": -10.0}, abs=1e-7)
+    assert method.undecayed_parts() == ("objective.log_scale", "objective.bias")
+
+
+def test_siglip_with_a_kernel_learns_its_bias():
+    captions = [("two dogs",), ("a cat here",), ("the sea now",)]
+    method, batch = method_of(captions, "siglip", kernel="Laplacian(learnable(0.3))", bias=-2.0), batch_of(captions)
+    image = method.encoder(batch.groups[0])
+    text = method.text_head(method.text(method.tokenizer([several[0] for several in captions])))
+    distance = torch.cdist(torch.nn.functional.normalize(image), torch.nn.functional.normalize(text))
+    signs = 2 * torch.eye(3).double() - 1
+    output = method(batch)
+    torch.testing.assert_close(output.loss, -torch.nn.functional.logsigmoid(signs * (-distance / 0.3 - 2)).sum() / 3)
+    assert "scale" not in output.logs
+    assert output.logs["bias"] == -2
+    assert method.undecayed_parts() == ("objective.bias", "objective.settings.0")
+
+
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_a_method_says_which_scale_it_has_learnt(name):
+    method = method_of([THREE], name, temperature=0.25)
+    assert method.state_dict()[method.parts().log_scale].item() == pytest.approx(math.log(4), abs=1e-6)
+    assert method_of([THREE], name, kernel="Laplacian(0.3)").parts().log_scale == ""
 
 
 def letters(texts: list[str]) -> torch.Tensor:

@@ -238,9 +238,9 @@ def test_moco_moves_its_key_and_queue_after_the_loss_only():
 
 
 def test_symmetric_moco_is_the_mean_of_both_directions():
-    one, both = build("moco"), build("moco", symmetric=True)
+    single, both = build("moco"), build("moco", symmetric=True)
     batch = batch_of()
-    a, b = (normalize(z) for z in embeddings(one, batch))
+    a, b = (normalize(z) for z in embeddings(single, batch))
     rows = both.queue.rows.clone()
     expected = (losses.momentum_contrast(a, b, rows) + losses.momentum_contrast(b, a, rows)) / 2
     torch.testing.assert_close(both(batch).loss, expected)

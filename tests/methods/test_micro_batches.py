@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
+from torch.nn.modules.module import register_module_forward_hook
 from torch.nn.parallel import DistributedDataParallel
 
 from eigenview.methods import METHODS, MethodContext, ViewedBatch, find_method
 from eigenview.nn import Encoder, Tokenizer, build_encoder, synchronise
+from eigenview.nn.text import TextTransformer
 from tests.processes import run_processes
 
 ITEMS, CLASSES, SIZE = 8, 3, 3
@@ -66,9 +68,9 @@ def largest_differences(rank: int, group, names: list[str], encoder: str) -> dic
     for name in names:
         plain, micro = (step(name, encoder, size, rank=rank, group=group) for size in (None, SIZE))
         differences = [
-            float((one[key].double() - other[key].double()).abs().max())
-            for one, other in zip(plain[:2], micro[:2], strict=True)
-            for key in one.keys() | other.keys()
+            float((state[key].double() - other[key].double()).abs().max())
+            for state, other in zip(plain[:2], micro[:2], strict=True)
+            for key in state.keys() | other.keys()
         ]
         measured[name] = (max(differences), plain[2], micro[2])
     return measured
@@ -78,6 +80,19 @@ def largest_differences(rank: int, group, names: list[str], encoder: str) -> dic
 @pytest.mark.parametrize("name", METHODS)
 def test_micro_batches_give_the_whole_batchs_gradients(name, encoder):
     assert largest_differences(0, None, [name], encoder)[name][0] < 1e-10
+
+
+@pytest.mark.parametrize("name", ["clip", "siglip"])
+def test_texts_pass_in_micro_batches_too(name):
+    passed = []
+    hook = register_module_forward_hook(
+        lambda module, given, _: passed.append(len(given[0])) if isinstance(module, TextTransformer) else None
+    )
+    try:
+        step(name, "vit", SIZE)
+    finally:
+        hook.remove()
+    assert (sum(passed), max(passed)) == (2 * ITEMS, SIZE)  # once for the loss, once for the gradients
 
 
 def test_on_two_processes_too_and_gradients_are_averaged_once():

@@ -38,16 +38,16 @@ def network() -> nn.Sequential:
 TARGET = torch.randn(ROWS, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(9))
 
 
-def train(model: nn.Module, part: slice, processes: int, channels_last: bool = False) -> dict[str, torch.Tensor]:
+def train(model: nn.Module, share: slice, processes: int, channels_last: bool = False) -> dict[str, torch.Tensor]:
     """Three steps on these rows of the global batch. The loss is W × this process's share of the global one."""
     measured = {}
     for step in range(3):
-        rows = images(step)[part]
+        rows = images(step)[share]
         if channels_last:
             rows = rows.contiguous(memory_format=torch.channels_last)
         rows.requires_grad_()
         out = model(rows)
-        loss = processes * ((out - TARGET[part]) ** 2 * (1 + out)).sum() / ROWS
+        loss = processes * ((out - TARGET[share]) ** 2 * (1 + out)).sum() / ROWS
         model.zero_grad()
         loss.backward()
         measured[f"output {step}"], measured[f"input gradient {step}"] = out.detach(), rows.grad / processes
@@ -74,7 +74,7 @@ def test_processes_equal_one_process(split):
         if name.startswith("gradient"):
             got = sum(parts) / len(parts)  # as DDP averages
         elif name.startswith("buffer"):
-            assert all(np.allclose(part, parts[0], rtol=0, atol=0) for part in parts)
+            assert all(np.allclose(copy, parts[0], rtol=0, atol=0) for copy in parts)
             got = parts[0]
         else:
             got = np.concatenate(parts)
@@ -146,20 +146,20 @@ def test_split_batch_norm_equals_a_batch_norm_per_part(momentum):
     whole = SplitBatchNorm(3, momentum=momentum, splits=4).double()
     nn.init.normal_(whole.weight)
     parts = [nn.BatchNorm2d(3, momentum=momentum).double() for _ in range(4)]
-    for part in parts:
-        part.load_state_dict(whole.state_dict())
+    for module in parts:
+        module.load_state_dict(whole.state_dict())
     for step in range(2):
         rows = images(step)
         torch.testing.assert_close(
             whole(rows), torch.cat([layer(chunk) for layer, chunk in zip(parts, rows.chunk(4), strict=True)])
         )
-        mean = torch.stack([part.running_mean for part in parts]).mean(0)
-        variance = torch.stack([part.running_var for part in parts]).mean(0)
+        mean = torch.stack([module.running_mean for module in parts]).mean(0)
+        variance = torch.stack([module.running_var for module in parts]).mean(0)
         torch.testing.assert_close(whole.running_mean, mean)
         torch.testing.assert_close(whole.running_var, variance)
-        for part in parts:  # one module has one memory
-            part.running_mean.copy_(mean)
-            part.running_var.copy_(variance)
+        for module in parts:  # one module has one memory
+            module.running_mean.copy_(mean)
+            module.running_var.copy_(variance)
 
 
 def test_conversion_keeps_tensors_and_names():

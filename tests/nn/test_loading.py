@@ -46,6 +46,8 @@ def test_a_hub_that_says_nothing_is_given_up(monkeypatch):
         ):
             raise OSError("not in the cache")
     assert "\n" not in str(caught.value)
+    assert "(--weights FILE, of train --encoder.weights FILE)" in str(caught.value)
+    assert "(--encoder.no-pretrained)" in str(caught.value)
 
 
 class Trap:
@@ -67,11 +69,15 @@ def test_no_file_that_a_library_reads_runs_code(tmp_path, monkeypatch):
 def test_a_library_that_fails_to_import_is_told_from_one_that_is_not_there(tmp_path, monkeypatch):
     (tmp_path / "broken_library.py").write_text("raise RuntimeError('operator torchvision::nms does not exist\\nmore')")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(SettingError, match=r"does not import here \(operator torchvision::nms does not exist\); pip"):
+    with pytest.raises(SettingError, match=r"does not import here \(operator torchvision::nms does not exist\): pip"):
         library("broken_library", "x:y")
 
 
 def test_a_name_that_nobody_has():
     check_model("resnet18", ["resnet18"], "timm")
-    with pytest.raises(SettingError, match=r"^timm has no model 'resnet81'; did you mean resnet18\?$"):
+    with pytest.raises(
+        SettingError, match=r"^timm has no model 'resnet81'; did you mean resnet18\? timm\.list_models\(\) "
+    ):
         check_model("resnet81", ["resnet18", "vit"], "timm")
+    with pytest.raises(SettingError, match=r"no model 'nothing'; torchvision\.models\.list_models\(\) lists them$"):
+        check_model("nothing", ["resnet18", "vit"], "torchvision")

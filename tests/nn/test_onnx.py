@@ -11,6 +11,7 @@ import torch
 from eigenview.errors import DataError, SettingError
 from eigenview.export import export
 from eigenview.nn import Encoder, build_encoder, load_encoder
+from eigenview.runs import open_named
 from eigenview.views import CentreView
 
 onnx = pytest.importorskip("onnx", reason="the extra onnx is not installed")
@@ -106,6 +107,9 @@ def test_what_is_no_encoder_is_refused_in_a_line(exported, tmp_path):
         assert "\n" not in str(caught.value)
     with pytest.raises(SettingError, match="is frozen: it has no random weights, and it cannot be trained"):
         build_encoder(f"onnx:{file}")
+    for to in ("safetensors", "onnx", "timm"):
+        with pytest.raises(SettingError, match=r"ü\.onnx holds no module to export: name the run or encoder that it"):
+            export(open_named(f"onnx:{file}"), to, file.with_suffix(".other"))
     with pytest.raises(SettingError, match="holds its weights itself"):
         load_encoder(f"onnx:{file}", weights="other.pth")
     with pytest.raises(SettingError, match="takes channels and image_size only"):

@@ -107,8 +107,8 @@ def fill_state(rank, group, counts):
         crop_queue.enqueue(list(rows), group)
         bank.update(index, list(rows), group)
     states = {
-        f"{part} {name}": value
-        for part, module in {"queue": queue, "crops": crop_queue, "bank": bank}.items()
+        f"{owner} {name}": value
+        for owner, module in {"queue": queue, "crops": crop_queue, "bank": bank}.items()
         for name, value in module.state_dict().items()
     }
     return states, crop_queue.share(1, group), bank.share(0, group)
@@ -161,7 +161,7 @@ def test_prototypes_score_by_cosine_after_normalising():
     prototypes.normalize_()
     rows = normalize(torch.randn(6, 4), dim=1)
     scores = prototypes(rows)
-    assert [part.shape for part in scores] == [(6, 3), (6, 5)]
+    assert [scored.shape for scored in scores] == [(6, 3), (6, 5)]
     for head, measured in enumerate(scores):
         for i in range(6):
             for k in range(measured.shape[1]):

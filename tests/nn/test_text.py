@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.nn import TextTransformer, Tokenizer
+from eigenview.nn import TextTower, TextTransformer, Tokenizer
 from eigenview.nn.text import by_length
 
 CAPTIONS = [f"a {colour} {thing} on the {place}" for colour in "red green blue".split() for thing in "dog cat".split()
@@ -79,6 +79,17 @@ def test_texts_of_like_length_together_are_the_same_as_all_at_once(tokens):
     torch.testing.assert_close(ours, theirs)
     weight = encoder.token_embed.weight
     torch.testing.assert_close(*(torch.autograd.grad(value.square().sum(), weight)[0] for value in (ours, theirs)))
+
+
+def test_equal_texts_have_equal_vectors_whatever_stands_beside_them(tokens):
+    torch.manual_seed(0)
+    tower = TextTower(
+        tokens, TextTransformer(tokens.vocabulary, tokens.length, width=32, depth=1), torch.nn.Linear(32, 8)
+    )
+    texts = ["a dog", "a dog on the long beach with a red ball", "a cat", "a dog", "a"]
+    rows = tower.embed(texts, at_once=2)
+    assert torch.equal(rows[0], rows[3])
+    torch.testing.assert_close(rows, tower.embed(texts), atol=1e-6, rtol=0)
 
 
 def test_the_order_of_words_matters(tokens):

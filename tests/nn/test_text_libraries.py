@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from torch import nn
 
 from eigenview.errors import SettingError
+from eigenview.export import export_towers
 from eigenview.methods.caption_map import given_vectors
 from eigenview.nn import Tokenizer
 from eigenview.nn.text_build import build_text_encoder
@@ -101,6 +103,36 @@ def test_a_run_learns_with_a_text_side_and_opens_without_its_folder(tmp_path):
     moved = [float((after[name] - before[name]).abs().max()) for name in before if before[name].is_floating_point()]
     assert 0 < max(moved) < 0.1  # it learnt, on from what was given
     assert tower.embed(CAPTIONS).shape[0] == len(CAPTIONS)
+
+
+def small_open_clip(folder) -> str:
+    """A small model under a name of its own, and its weights."""
+    open_clip = pytest.importorskip("open_clip", reason="open_clip is not installed", exc_type=ImportError)
+    vision = {"image_size": 32, "layers": 1, "width": 32, "patch_size": 16, "head_width": 16}
+    text = {"context_length": 77, "vocab_size": 49408, "width": 32, "heads": 2, "layers": 2}
+    (folder / "small-words.json").write_text(json.dumps({"embed_dim": 24, "vision_cfg": vision, "text_cfg": text}))
+    open_clip.add_model_config(folder)
+    torch.save(stirred(open_clip.create_model("small-words", pretrained=None)).state_dict(), folder / "weights.pt")
+    return f"open_clip:small-words/{folder / 'weights.pt'}"
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip", "bert", "roberta", "open_clip"])
+def test_a_learnt_text_side_computes_the_same_as_onnx(kind, tmp_path):
+    onnxruntime = pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    if kind == "open_clip":
+        name = small_open_clip(tmp_path)
+    else:
+        transformers = pytest.importorskip("transformers", reason="transformers is not installed", exc_type=ImportError)
+        saved(transformers, tmp_path / "model", hf_texts(transformers)[kind])
+        name = f"hf:{tmp_path / 'model'}"
+    run_quietly(settings("clip", tmp_path / "run", method_settings={"text": {"name": name, "length": 24}}))
+    run = open_run(tmp_path / "run")
+    made = export_towers(run, "onnx", tmp_path / "towers")
+    session = onnxruntime.InferenceSession(str(made.text), providers=["CPUExecutionProvider"])
+    tokens = Tokenizer(made.tokenizer.read_text())
+    for texts in (CAPTIONS, CAPTIONS[1:2]):  # filled up, and not
+        (rows,) = session.run(["embeddings"], {"tokens": tokens(texts).numpy()})
+        torch.testing.assert_close(torch.from_numpy(rows), run.needed_text().embed(texts), rtol=1e-4, atol=1e-5)
 
 
 def test_a_model_of_images_alone_is_refused_as_a_text_encoder(tmp_path):

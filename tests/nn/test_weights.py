@@ -76,8 +76,8 @@ def test_other_shapes_are_refused_and_nothing_changes(tmp_path):
 
 def test_two_encoders_in_a_file_need_a_choice(tmp_path):
     state = {
-        f"{part}.{name}": value.clone() + number
-        for number, part in enumerate(["left", "right"])
+        f"{side}.{name}": value.clone() + number
+        for number, side in enumerate(["left", "right"])
         for name, value in encoder(0).state_dict().items()
     }
     save_file(state, tmp_path / "two.safetensors")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,15 @@ class Browser:
         for kind in ("mousePressed", "mouseReleased") if click else ():
             self.command("Input.dispatchMouseEvent", type=kind, button="left", clickCount=1, **place)
         self.settle()
+
+    def kill(self) -> None:
+        """The window and its driver, as a crash would end them."""
+        driver = self.driver.service.process.pid
+        for children in Path(f"/proc/{driver}/task").glob("*/children"):  # whichever of its threads began it
+            for window in children.read_text(encoding="ascii").split():
+                os.kill(int(window), signal.SIGKILL)
+        os.kill(driver, signal.SIGKILL)
+        self.close()
 
     def close(self) -> None:
         self.driver.quit()

@@ -196,7 +196,7 @@ def test_the_keyboard_reaches_every_control(browser, page):
     for _ in range(wanted + 12):
         browser.press("\ue004")  # Tab
         reached.add(browser.run(seen))
-    controls = {one for one in reached if one.split()[0] in ("BUTTON", "SUMMARY", "INPUT", "CANVAS", "A")}
+    controls = {control for control in reached if control.split()[0] in ("BUTTON", "SUMMARY", "INPUT", "CANVAS", "A")}
     assert len(controls) >= wanted
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import torch
 
 from eigenview.report import charts, galleries
-from eigenview.report.structure import Structure, class_name, confusion, structure_of
+from eigenview.report.structure import Structure, class_name, confusion, first_projection, structure_of
 from eigenview.runs import RunDirectory, Sample
 from tests.report.example_run import write_run
 
@@ -126,3 +127,13 @@ def test_long_curves_are_thinned_and_keep_their_ends():
     assert steps == sorted(steps)
     short = [(1.0, 2.0), (2.0, 3.0)]
     assert charts.thinned(short) == ([1, 2], [2, 3])
+
+
+def test_a_umap_that_breaks_on_import_gives_way_to_t_sne(tmp_path, monkeypatch):
+    (tmp_path / "umap.py").write_text("raise RuntimeError('compiled for another numba')")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "umap", raising=False)
+    rows = torch.randn(40, 6, generator=torch.Generator().manual_seed(0))
+    projection = first_projection(rows)
+    assert projection.name == "t-SNE"
+    assert np.ptp(projection.places, axis=0).min() > 0

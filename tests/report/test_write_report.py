@@ -67,13 +67,29 @@ def test_scores_stand_with_baselines_of_the_same_protocol_only(tmp_path):
         assert measure.rows[1].p_value == compare(measure.own, measure.baselines[0])[1].p_value
 
 
+def test_an_adapted_run_stands_beside_its_own_starting_point(tmp_path):
+    folder = write_run(tmp_path / "run", has_sample=False)
+    directory = RunDirectory(folder)
+    for score in directory.scores():
+        if score.subject == "untrained":
+            directory.save_score(replace(score, subject="starting point"))
+    first = headline(read_run(folder))[0]
+    own, start = first.own, first.baselines[0]
+    assert (own.subject, start.subject, start.name) == ("run", "starting point", "linear")
+    said = summarise(read_run(folder)).sentence
+    assert f"{100 * (own.value - start.value):.1f} points above its starting point" in said
+    text = read(write_report([folder]))
+    assert '<span class="name">starting point</span>' in text
+    assert points(start.value - own.value, start) in text
+
+
 def test_the_comparison_shows_paired_differences_and_refuses_what_is_unfair(tmp_path):
     runs = [write_run(tmp_path / name, seed=seed, has_sample=False) for seed, name in enumerate(("first", "second"))]
     text = read(write_report(runs, tmp_path))
     assert (tmp_path / "comparison.html").exists()
     both = [next(s for s in RunDirectory(run).scores() if (s.subject, s.name) == (run.name, "linear")) for run in runs]
     row = compare(*both)[1]
-    assert points(row.difference, "accuracy") in text
+    assert points(row.difference, row.score) in text
     assert f"p = {row.p_value:.3f}" in text
     for file in (runs[1] / "evaluation").glob("*.json"):
         file.unlink()

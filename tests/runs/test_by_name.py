@@ -8,12 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import nn
 
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.export import export
 from eigenview.names import named_code
+from eigenview.nn import build_encoder
 from eigenview.nn.inputs import InputSpec
 from eigenview.runs import RunDirectory, encoder_named, folder_for, is_run, open_encoder, open_run, read_config
 from eigenview.runs.by_name import fitting_size, view_of
@@ -49,21 +51,21 @@ def test_a_pretrained_encoder_opens_with_its_own_statistics_and_again_from_its_f
 def test_a_folder_of_another_encoder_or_size_is_refused(tmp_path, pictures):
     open_encoder("small", pictures, tmp_path / "look")
     open_encoder("small", pictures, tmp_path / "look")  # the same again: gone on with
-    with pytest.raises(SettingError, match="look holds another run or encoder already; choose another folder"):
+    with pytest.raises(SettingError, match="look holds another run or encoder: choose another --keep-in"):
         open_encoder("small", pictures, tmp_path / "look", size=32)
-    with pytest.raises(SettingError, match="holds another run or encoder already"):
+    with pytest.raises(SettingError, match="holds another run or encoder: choose another"):
         open_encoder("alexnet", pictures, tmp_path / "look")
 
 
 def test_a_trained_run_is_not_taken_for_a_look(tmp_path, pictures, made_runs: MadeRuns):
     made_runs.copy(tmp_path / "run")
-    with pytest.raises(SettingError, match="holds another run or encoder already"):
+    with pytest.raises(SettingError, match="holds another run or encoder: choose another"):
         open_encoder("small", pictures, tmp_path / "run")
 
 
 def test_nothing_is_trained_into_the_folder_of_a_look(tmp_path, pictures):
     directory = open_encoder("small", pictures, tmp_path / "look").directory
-    with pytest.raises(SettingError, match="look is about an encoder that is not trained: choose another --out"):
+    with pytest.raises(SettingError, match="look is of an encoder that is not trained: choose another --out"):
         directory.check_free(resume=False)
     with pytest.raises(SettingError, match=r"no run to go on with in .*look"):
         directory.check_free(resume=True)
@@ -98,6 +100,25 @@ def test_an_exported_file_is_an_encoder(tmp_path, made_runs: MadeRuns):
     with torch.no_grad():
         assert torch.equal(opened.encoder(images), trained.encoder(images))
     assert opened.view == trained.view
+
+
+def test_a_file_of_bare_weights_says_how_it_is_given(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    encoder = build_encoder("small", width=0.25)
+    torch.save(encoder.state_dict(), "weights.pth")
+    save_file(encoder.state_dict(), "weights.safetensors")
+    Path("lite.onnx").touch()
+    Path("small").touch()
+    with pytest.raises(
+        DataError,
+        match=r"how its encoder is built: name that, and give it as weights \(--weights, of train --encoder\.w",
+    ):
+        encoder_named("weights.pth")
+    with pytest.raises(DataError, match=r"by eigenview: name its encoder, and give it as weights \(--weights, of"):
+        encoder_named("weights.safetensors")
+    with pytest.raises(DataError, match=r"^an ONNX file is named with its kind: onnx:lite\.onnx$"):
+        encoder_named("lite.onnx")
+    assert encoder_named("small").name == "small"  # an encoder's name stays one, whatever lies around
 
 
 def test_weights_that_changed_since_are_refused(tmp_path, made_runs: MadeRuns):

@@ -44,16 +44,16 @@ def test_what_is_kept_stays_while_last_moves_on(tmp_path):
     assert values == [3.0, 2.0, 1.0, 1.0, 2.0]
 
 
-@pytest.mark.parametrize("part", [WEIGHTS, STATE])
+@pytest.mark.parametrize("file_name", [WEIGHTS, STATE])
 @pytest.mark.parametrize(
     "damage",
     [lambda data: data[:-5], lambda data: data[:10] + bytes([data[10] ^ 1]) + data[11:], lambda data: b""],
 )
-def test_damage_is_told_with_what_else_there_is(tmp_path, part, damage):
+def test_damage_is_told_with_what_else_there_is(tmp_path, file_name, damage):
     folder = Checkpoints(tmp_path)
     folder.save(some(1.0), also=["epoch-00001"])
     folder.save(some(2.0))
-    file = tmp_path / "last" / part
+    file = tmp_path / "last" / file_name
     file.write_bytes(damage(file.read_bytes()))
     with pytest.raises(DataError, match=r"cannot be used: .*cut short; take another one: previous, epoch-00001"):
         folder.load("last")

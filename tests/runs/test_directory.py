@@ -6,6 +6,7 @@ import json
 import shutil
 
 import pytest
+import torch
 
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.runs import RunDirectory, is_run, open_run
@@ -34,7 +35,7 @@ def test_a_run_says_everything_about_itself(trained):
     assert len(run.sample().names) == 96
     assert run.scores() == []
     opened = open_run(run)
-    assert opened.prototypes[0].shape == (12, opened.needed_head().output_width)
+    assert torch.equal(opened.prototypes[0], run.checkpoints.weights("last")["prototypes.heads.0.weight"])
 
 
 @pytest.mark.parametrize("name", ["config.json", "data.json", "environment.json", "method.json"])

@@ -92,7 +92,7 @@ def test_it_goes_on_as_the_version_before_would_have(folder):
 
 FORMATS = {
     **{"config.json": 2, "encoder.json": 1, "data.json": 1, "environment.json": 1, "method.json": 1},
-    **{"metrics.jsonl": 1, "sample/sample.json": 1, "evaluation/*.json": 1},
+    **{"metrics.jsonl": 1, "diagnosis.json": 1, "sample/sample.json": 1, "evaluation/*.json": 1},
 }
 
 
@@ -122,6 +122,7 @@ def test_every_file_has_its_format_and_a_later_one_is_refused_in_one_line(writte
             run.environment,
             run.method_parts,
             run.metrics,
+            run.diagnosis(),
             run.scores(),
             run.sample(),
         )

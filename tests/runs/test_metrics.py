@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from eigenview.errors import DataError
@@ -53,6 +55,7 @@ def test_damaged_lines_are_counted_and_the_last_that_a_crash_cut_is_not(file):
 def test_a_cut_forgets_later_lines_alone(file):
     file.cut(2)
     assert list(file.read().lines) == LINES[:3]
+    assert json.loads(file.path.read_text().splitlines()[0])["format"] == 1
     file.cut(-1)
     assert list(file.read().lines) == []
 

@@ -32,6 +32,25 @@ def test_scores_come_back_from_disk_as_they_were(tmp_path):
     assert sorted(folder.load(), key=lambda score: score.name) == [SCORE, other]
 
 
+def test_a_score_says_itself_whether_it_is_a_share(tmp_path):
+    own = replace(SCORE, metric="silhouette", is_share=False)
+    assert (SCORE.text(0.756), own.text(0.756)) == ("75.6", "0.756")
+    folder = ScoreFolder(tmp_path)
+    for score in (SCORE, own, replace(own, metric="nmi")):
+        folder.save(score)
+    assert {score.metric: score.is_share for score in folder.load()} == {
+        "accuracy": True,
+        "silhouette": False,
+        "nmi": False,
+    }
+    for file in tmp_path.iterdir():  # as it was written before scores said so
+        content = json.loads(file.read_text())
+        del content["is_share"]
+        file.write_text(json.dumps(content))
+    earlier = {score.metric: score.is_share for score in folder.load()}
+    assert (earlier["accuracy"], earlier["nmi"]) == (True, False)
+
+
 def test_one_measurement_has_one_file_whatever_the_data_is_called(tmp_path):
     folder = ScoreFolder(tmp_path)
     first = folder.save(SCORE)

@@ -35,9 +35,9 @@ def test_faiss_finds_what_exact_search_finds_where_all_cells_are_looked_into(tmp
     for _ in range(2):  # built, then read back
         quick = neighbours(file, [7, 300], k=5, engine="faiss")
         assert [answer.recall.share for answer in quick] == [1, 1]
-        for one, other in zip(exact, quick, strict=True):
-            assert [near.row for near in one.neighbours] == [near.row for near in other.neighbours]
-            assert [near.cosine for near in other.neighbours] == pytest.approx([n.cosine for n in one.neighbours])
+        for answer, other in zip(exact, quick, strict=True):
+            assert [near.row for near in answer.neighbours] == [near.row for near in other.neighbours]
+            assert [near.cosine for near in other.neighbours] == pytest.approx([n.cosine for n in answer.neighbours])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["rows.npy", "rows.npy.faiss", "rows.npy.faiss.json"]
 
 

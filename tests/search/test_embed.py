@@ -203,9 +203,9 @@ def test_two_processes_write_what_one_writes_and_refuse_together(tmp_path):
     _interrupted(folder, begun)
     first, second = run_processes(2, embed_on_a_process, str(folder), str(together), str(begun))
     embed(small_encoder(), folder, alone, view=VIEW, batch_size=4, workers=0)
-    both, one = open_embeddings(together), open_embeddings(alone)
-    torch.testing.assert_close(both.vectors, one.vectors)
-    assert (both.index.tolist(), both.paths) == (one.index.tolist(), one.paths)
+    both, single = open_embeddings(together), open_embeddings(alone)
+    torch.testing.assert_close(both.vectors, single.vectors)
+    assert (both.index.tolist(), both.paths) == (single.index.tolist(), single.paths)
     assert (first[0], second[0]) == (21, 21)
     assert "unfinished work of another encoder" in first[1]
     assert "another process refused" in second[1]

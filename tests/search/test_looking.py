@@ -7,15 +7,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from eigenview.data import open_images
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import Measuring
 from eigenview.report import write_report
 from eigenview.runs import folder_of_vectors, open_encoder
-from eigenview.search import evaluate_vectors, look, look_at_vectors, open_embeddings
+from eigenview.search import evaluate_vectors, look, look_at_vectors, open_embeddings, open_pictures
 from eigenview.search.looking import most_isolated, passes
+from eigenview.search.pictures import Pictures
 from tests.cli.commands import write_photos
+from tests.search.encoders import write_pictures
 
 QUIET = Measuring(shows_progress=False)
 
@@ -43,7 +46,7 @@ def test_a_look_finds_copies_and_keeps_a_sample_and_a_page(photos, tmp_path):
     assert sample is not None
     assert {sample.names[row].rpartition("/")[2] for row in sample.copies[0]} == {"picture 00.png", "picture 99.png"}
     assert len(sample.outliers) == 24
-    assert run.directory.diagnosis() is not None
+    assert run.directory.diagnosis().figures.n == 25
     page = write_report([run.folder]).read_text(encoding="utf-8")
     for words in ("not trained here", "Odd ones out", "each compared with the first on the pixels", "Map of the"):
         assert words in page
@@ -120,7 +123,7 @@ def test_what_cannot_be_had_of_vectors_is_told_in_one_line(photos, tmp_path):
     source = open_images(f"{photos}?labelled=yes", needs_index=True)
     with pytest.raises(DataError, match=r"no image of .* has a vector in .*: their names do not agree"):
         list(evaluate_vectors(stored, directory, source, measuring=QUIET))
-    with pytest.raises(SettingError, match="holds vectors and no encoder: this protocol runs the encoder itself"):
+    with pytest.raises(SettingError, match="holds vectors, and view-probe-moco runs an encoder"):
         list(evaluate_vectors(stored, directory, protocols=["view-probe-moco"], measuring=QUIET))
     with pytest.raises(DataError, match="about vectors that were made elsewhere: it has no encoder"):
         _ = directory.view
@@ -142,3 +145,72 @@ def test_a_page_about_vectors_shows_the_pictures_that_are_found(photos, tmp_path
     assert sample.views is None
     assert "gone 1" in sample.names
     assert "Map of the" in write_report([directory.folder]).read_text(encoding="utf-8")
+
+
+def named_vectors(folder: Path, names: list[str]) -> Path:
+    vectors = np.random.default_rng(0).normal(size=(len(names), 6)).astype(np.float32)
+    np.savez(folder / "e.npz", vectors=vectors, names=np.array(names))
+    return folder / "e.npz"
+
+
+def test_pictures_of_a_source_are_found_by_name_though_a_file_came_before(tmp_path):
+    names = [f"{number}.png" for number in range(4)]
+    more = write_pictures(tmp_path / "more", ["00.png", *names, "deep/2.png"])
+    stored = open_embeddings(named_vectors(tmp_path, [f"pictures/{name}" for name in names]))
+    pictures = Pictures(stored, open_pictures(str(more)))
+    for row, name in enumerate(names):
+        assert np.array_equal(np.asarray(pictures.of_row(row)), np.asarray(Image.open(more / name)))
+        assert pictures.file(row) == more / name
+    (more / "1.png").unlink()
+    assert Pictures(stored, open_pictures(str(more))).of_row(1) is None
+
+
+def test_two_pictures_that_agree_with_a_name_equally_are_none_of_it(tmp_path):
+    folder = write_pictures(tmp_path / "pictures", ["a/1.png", "a/2.png", "b/1.png"])
+    stored = open_embeddings(named_vectors(tmp_path, ["1.png", "2.png"]))
+    pictures = Pictures(stored, open_pictures(str(folder)))
+    assert pictures.of_row(0) is None
+    assert np.array_equal(np.asarray(pictures.of_row(1)), np.asarray(Image.open(folder / "a/2.png")))
+
+
+def test_vectors_without_names_and_another_number_of_pictures_are_refused(tmp_path):
+    folder = write_pictures(tmp_path / "pictures", ["1.png", "2.png", "3.png"])
+    np.save(tmp_path / "rows.npy", np.eye(4, dtype=np.float32))
+    stored = open_embeddings(tmp_path / "rows.npy")
+    with pytest.raises(DataError, match=r"no image of .* has a vector in .*rows.npy.*\(3, 4\)"):
+        Pictures(stored, open_pictures(str(folder)))
+    write_pictures(folder, ["1.png", "2.png", "3.png", "4.png"])
+    third = Pictures(stored, open_pictures(str(folder))).of_row(2)
+    assert np.array_equal(np.asarray(third), np.asarray(Image.open(folder / "3.png")))
+
+
+def test_a_damaged_picture_is_grey_on_the_page_and_stops_nothing(tmp_path):
+    names = [f"{number}.png" for number in range(6)]
+    folder = write_pictures(tmp_path / "pictures", ["0.jpg", *names])
+    (folder / "0.jpg").write_bytes(b"no picture")
+    whole = (folder / "2.png").read_bytes()
+    (folder / "2.png").write_bytes(whole[: len(whole) // 2])  # its header can still be read
+    file = named_vectors(tmp_path, names)
+    directory = folder_of_vectors(file, tmp_path / "kept")
+    look_at_vectors(open_embeddings(file), directory, open_pictures(str(folder)))
+    sample = directory.sample()
+    sheet, side = np.asarray(Image.open(sample.thumbnails.files[0])).astype(int), sample.thumbnails.side
+    spread = [
+        sheet[top : top + side, left : left + side].std()
+        for top, left in (
+            (side * (row // sample.thumbnails.columns), side * (row % sample.thumbnails.columns))
+            for row in range(len(names))
+        )
+    ]
+    assert spread[2] < 1
+    assert min(spread[:2] + spread[3:]) > 10
+
+
+def test_files_of_one_name_are_kept_apart(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "other").mkdir()
+    files = [save_vectors(folder / "v.npz", ["a", "b", "c"], [0, 1, 1]) for folder in (tmp_path, tmp_path / "other")]
+    for _ in range(2):  # the second time each finds its own again
+        assert [str(folder_of_vectors(file).folder) for file in files] == ["runs/v", "runs/v-2"]
+    with pytest.raises(SettingError, match=r"runs/v holds another run .*--keep-in"):
+        folder_of_vectors(files[1], "runs/v")

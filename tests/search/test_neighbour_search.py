@@ -202,7 +202,7 @@ def test_files_of_others_are_read_and_bad_ones_refused(tmp_path):
     measured = open_embeddings(table(vector=[[1.0, 2.0], [3.0, 4.0]]))
     assert (measured.vectors.tolist(), measured.index.tolist(), measured.about) == ([[1, 2], [3, 4]], [0, 1], None)
     for columns, message in (
-        ({"other": [1]}, "no column 'vector'; it has other"),
+        ({"other": [1]}, r"no column of vectors \(looked for vector, .*features\); it has other"),
         ({"vector": [[1.0], [1.0, 2.0, 3.0]]}, "lists of one length"),
         ({"vector": [[1.0], None]}, "in every row"),
         ({"vector": [1.0]}, "a list of numbers"),
@@ -240,3 +240,14 @@ def test_a_source_is_remembered_so_that_it_opens_from_anywhere(tmp_path, monkeyp
     assert anchored("table:x.parquet?label=y") == f"table:{here}/x.parquet?label=y"
     assert anchored("shapes?count=3") == "shapes?count=3"
     assert anchored("https://a.b/c.tar") == "https://a.b/c.tar"
+
+
+def test_a_picture_is_the_row_whose_name_its_path_ends_in_where_nothing_could_embed_it(tmp_path):
+    folder = write_pictures(tmp_path / "pictures", ["a/1.png", "b/1.png", "c/2.png"])
+    vectors = np.array([[1.0, 0.0], [0.9, 0.1], [0.0, 1.0]], dtype=np.float32)
+    np.savez(tmp_path / "v.npz", vectors=vectors, names=np.array(["a/1.png", "b/1.png", "2.png"]))
+    answers = neighbours(tmp_path / "v.npz", [folder / "b/1.png", folder / "c/2.png"], k=1)
+    assert [(answer.row, answer.neighbours[0].row) for answer in answers] == [(1, 0), (2, 1)]
+    write_pictures(folder, ["d/1.png"])
+    with pytest.raises(SettingError, match="its run is not at hand"):
+        neighbours(tmp_path / "v.npz", folder / "d/1.png")

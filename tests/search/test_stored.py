@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -25,6 +26,24 @@ def written(tmp_path, monkeypatch):
     for suffix in (".npy", ".parquet"):
         embed(small_encoder(), pictures, tmp_path / f"out{suffix}", view=VIEW, workers=0)
     return tmp_path
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".parquet"])
+def test_late_vectors_are_read_and_checked_when_asked_for(written, suffix):
+    place = written / f"out{suffix}"
+    late, whole = open_embeddings(place, is_late=True), open_embeddings(place)
+    assert (len(late), late.width) == (len(whole), whole.width)
+    assert "vectors" not in vars(late)
+    assert (late.paths, late.labels, late.about) == (whole.paths, whole.labels, whole.about)
+    assert torch.equal(late.index, whole.index)
+    assert torch.equal(replace(late, index=late.index).vectors, whole.vectors)
+    late = open_embeddings(place, is_late=True)
+    spoilt = bytearray(place.read_bytes())
+    start = spoilt.index(whole.vectors[0].numpy().tobytes()[:16])
+    spoilt[start : start + 4] = np.float32("nan").tobytes()
+    place.write_bytes(spoilt)
+    with pytest.raises(DataError, match=place.name):
+        late.vectors  # noqa: B018
 
 
 @pytest.mark.parametrize("name", ["index", "label", "path"])
@@ -105,3 +124,39 @@ def test_parts_that_a_kill_left_after_the_join_are_removed(written):
     assert (written / "again.npy.parts").is_dir()
     embed(small_encoder(), written / "pictures", written / "again.npy", view=VIEW, workers=0)
     assert not (written / "again.npy.parts").exists()
+
+
+def test_words_beside_vectors_are_classes(tmp_path):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    said = ["dog", "cat", "", "dog"]
+    vectors = np.arange(12, dtype=np.float32).reshape(4, 3)
+    np.savez(tmp_path / "v.npz", vectors=vectors, labels=np.array(said))
+    np.savez(tmp_path / "bytes.npz", vectors=vectors, labels=np.array(said, dtype="S"))
+    for kind, values in (
+        ("plain", pyarrow.array([word or None for word in said])),
+        ("coded", pyarrow.array(said).dictionary_encode()),
+    ):
+        table = pyarrow.table({"vector": vectors.tolist(), "label": values})
+        parquet.write_table(table, tmp_path / f"{kind}.parquet")
+    for name in ("v.npz", "bytes.npz", "plain.parquet", "coded.parquet"):
+        stored = open_embeddings(tmp_path / name)
+        assert stored.classes == ("cat", "dog")
+        assert stored.labels.tolist() == [1, 0, -1, 1]
+        assert [stored.label_name(row) for row in range(4)] == ["dog", "cat", None, "dog"]
+
+
+@pytest.mark.parametrize("column", ["embedding", "embeddings", "features", "vector"])
+@pytest.mark.parametrize("name", ["path", "name", "file", "filename"])
+def test_tables_of_others_are_read_by_the_usual_names(column, name, tmp_path):
+    import pyarrow
+    import pyarrow.parquet as parquet
+
+    vectors = pyarrow.FixedSizeListArray.from_arrays(pyarrow.array([1.0, 2.0, 3.0, 4.0]), 2)
+    parquet.write_table(pyarrow.table({name: ["a.png", "b.png"], column: vectors}), tmp_path / "v.parquet")
+    for is_late in (False, True):
+        stored = open_embeddings(tmp_path / "v.parquet", is_late=is_late)
+        assert list(stored.paths) == ["a.png", "b.png"]
+        assert stored.width == 2
+        assert stored.vectors.tolist() == [[1.0, 2.0], [3.0, 4.0]]

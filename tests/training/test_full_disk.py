@@ -79,7 +79,7 @@ def test_a_run_on_a_full_disk_ends_in_one_line_and_goes_on_once_there_is_room(di
     (disk / "ballast").unlink()
     finished = run_quietly({**options(disk / "run", photos), "epochs": 4}, resume=True, looks_back=True)
     assert [step for step, _ in finished.metrics.series("loss")] == list(range(1, 21))
-    assert finished.sample() is not None
+    assert len(finished.sample().names) == 40  # three cannot be read
 
 
 @pytest.mark.parametrize("room", [0, 8, 100])

@@ -48,10 +48,10 @@ def trained(tmp_path_factory):
 def test_micro_batches_lead_to_the_same_weights_on_one_process_and_two(case, trained):
     run_quietly(given_for(case, trained / "plain" / case, encoder=GROUP))
     run_quietly(given_for(case, trained / "one" / case, **MICRO))
-    plain, one, two = (weights(trained / kind / case) for kind in ("plain", "one", "two"))
-    assert plain.keys() == one.keys() == two.keys()
+    plain, alone, two = (weights(trained / kind / case) for kind in ("plain", "one", "two"))
+    assert plain.keys() == alone.keys() == two.keys()
     for name in plain:
-        torch.testing.assert_close(one[name], plain[name], rtol=0, atol=1e-5, msg=name)
+        torch.testing.assert_close(alone[name], plain[name], rtol=0, atol=1e-5, msg=name)
         torch.testing.assert_close(two[name], plain[name], rtol=0, atol=1e-5, msg=name)
 
 

@@ -47,7 +47,7 @@ def test_a_long_run_becomes_ten_minutes(speed, tmp_path):
 @pytest.mark.parametrize("length", [{"epochs": 4000}, {"steps": 10**6}, {"minutes": 900}])
 def test_a_length_that_was_given_is_kept_and_nothing_measured(length, tmp_path, monkeypatch):
     monkeypatch.setattr(trial, "seconds_a_batch", None)
-    config, _ = last_choice(out=tmp_path / "run", **length)
+    config, _ = last_choice(out=tmp_path / "run", precision="32", **length)
     assert config.model_dump(include={*length}) == length
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import signal
+import sys
 from types import SimpleNamespace
 
 import numpy as np
@@ -197,7 +198,8 @@ def test_progress_shows_the_figures(is_terminal, tmp_path):
 def test_a_run_in_minutes_ends_in_time_with_its_rate_run_down(tmp_path, monkeypatch):
     ticks = itertools.count()
     clock = SimpleNamespace(monotonic=lambda: next(ticks) / 4)  # each look at it takes a quarter of a second
-    monkeypatch.setattr("eigenview.training.loop.time", clock)
+    for module in ("launch", "loop"):
+        monkeypatch.setattr(f"eigenview.training.{module}.time", clock)
     run = run_quietly(settings("simclr", tmp_path, steps=None, minutes=0.5))
     lines = [line for line in run.metrics.lines if "loss" in line]
     assert lines[-1]["seconds"] == pytest.approx(30, abs=1)
@@ -347,3 +349,11 @@ def test_mixed_precision_trains_close_to_single_precision(tmp_path):
     losses = [[line["loss"] for line in run.metrics.lines if "loss" in line] for run in runs.values()]
     assert losses[0] != losses[1]
     np.testing.assert_allclose(*losses, rtol=0.05)
+
+
+def test_a_tensorboard_that_breaks_on_import_is_told_before_the_first_step(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "tensorboard.summary.writer.record_writer", None)
+    with pytest.raises(
+        SettingError, match=r"writing events needs tensorboard, which does not import here .*pip install"
+    ):
+        run_quietly(settings("simclr", tmp_path / "run", steps=1, tensorboard=True))

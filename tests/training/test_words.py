@@ -99,7 +99,7 @@ def test_another_tokenizer_is_refused_since_words_would_be_read_as_others(tmp_pa
         with pytest.raises(DataError, match=r"tokenizer\.json is not the one that this run learnt with"):
             use()
     file.write_text(whole)
-    assert open_run(run.folder).text is not None
+    assert open_run(run.folder).text.tokenizer.text == whole
 
 
 def test_a_given_tokenizer_is_taken_and_kept(tmp_path):
@@ -152,6 +152,30 @@ def test_a_locked_encoder_stays_and_resumes_bit_for_bit(tmp_path):
     assert changed == {"head", "text", "text_head", "objective"}
 
 
+def test_an_adapted_encoder_begins_as_it_was_and_moves_slowly(tmp_path):
+    """By AdamW a number moves by its rate a step, at most; of the encoder a tenth of 1e-3."""
+    run_quietly(settings("simclr", tmp_path / "start"))
+    rates = {"name": "adamw", "learning_rate": 1e-3, "encoder_rate": 0.1, "weight_decay": 0, "schedule": "constant"}
+    begun = {"name": "small", "width": 0.25, "weights": str(tmp_path / "start")}
+    run_quietly(given(table(tmp_path / "good.parquet"), tmp_path / "run", encoder=begun, optimizer=rates))
+    before, after = (dict(open_run(tmp_path / name).encoder.named_parameters()) for name in ("start", "run"))
+    moved = max(float((after[name] - before[name]).detach().abs().max()) for name in before)
+    assert 1e-4 < moved < 1.1 * 3 * 1e-4  # three steps
+    assert open_run(tmp_path / "run").needed_text().embed(["a red thing"]).norm() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("method", ["clip", "siglip"])
+def test_the_watchdog_barks_where_all_images_are_alike(method, tmp_path):
+    plain = io.BytesIO()
+    Image.new("RGB", (24, 24), COLOURS["red"]).save(plain, "PNG")
+    images = [{"bytes": plain.getvalue(), "path": None}] * 48
+    source = table(tmp_path / "alike.parquet", images=images, captions=[[f"number {n} of them"] for n in range(48)])
+    views = {"preset": "laclip", "size": 24}
+    run = run_quietly(settings(method, tmp_path / "run", source=source, batch_size=16, steps=12, views=views))
+    alarms = [alarm for line in run.metrics.lines for alarm in line.get("alarms", [])]
+    assert len([alarm for alarm in alarms if "the embeddings have collapsed (effective rank 1.00)" in alarm]) == 1
+
+
 def test_a_locked_encoder_is_for_one_view_and_an_index(tmp_path):
     locked = {"name": "small", "width": 0.25, "locked": True}
     with pytest.raises(SettingError, match="simclr compares views; a locked encoder sees one"):
@@ -164,7 +188,7 @@ def test_captions_choose_clip(tmp_path):
     assert (prepared.config.method, prepared.config.views.preset) == ("clip", "laclip")
     assert "the images come with captions" in {choice.reason for choice in prepared.choices}
     bare = table(tmp_path / "bare.parquet", captions="none")
-    assert prepare({"source": bare, "steps": 3, "out": str(tmp_path / "other")}).config.method == "simclr"
+    assert prepare({"source": bare, "steps": 3, "out": str(tmp_path / "other")}).config.method == "align-uniform"
 
 
 def test_words_find_pictures(tmp_path):

@@ -10,8 +10,13 @@ from eigenview.methods import METHODS
 from tests.processes import run_processes
 from tests.training.runs import as_one_of, run_quietly, settings
 
-DRAWN = "simclr with drawn negatives"
-CASES = [*METHODS, DRAWN]
+SPECIAL = {
+    "simclr with drawn negatives": {"method_settings": {"negatives": 5}},
+    "clip, locked, in micro-batches": {"encoder": {"locked": True}, "micro_batch": 8},
+    "clip with soft targets": {"method_settings": {"soft_targets": True}},
+    "clip, repeats left out": {"method_settings": {"repeats": "left-out"}},
+}
+CASES = [*METHODS, *SPECIAL]
 
 
 def train_all(rank: int, group, folder: str, normalization: str) -> None:
@@ -21,10 +26,12 @@ def train_all(rank: int, group, folder: str, normalization: str) -> None:
 
 
 def changed(case, out, normalization):
-    given = settings("simclr" if case == DRAWN else case, out)
-    if case == DRAWN:
-        given["method_settings"] = {"negatives": 5}
-    return {**given, "encoder": {**given["encoder"], "normalization": normalization}}
+    given = settings(case.partition(" ")[0].rstrip(","), out)
+    more = SPECIAL.get(case, {})
+    for name in ("method_settings", "encoder"):
+        given[name] = {**given[name], **more.get(name, {})}
+    given["encoder"]["normalization"] = normalization
+    return {**more, **given}
 
 
 @pytest.fixture(scope="module", params=["batch", "group"])
@@ -38,11 +45,11 @@ def trained(request, tmp_path_factory):
 
 @pytest.mark.parametrize("case", CASES)
 def test_two_processes_equal_one_after_three_steps(case, trained):
-    one, two = (
+    alone, two = (
         load_file(trained / world / case / "checkpoints" / "last" / "weights.safetensors") for world in ("one", "two")
     )
-    assert one.keys() == two.keys()
-    for name in one:
+    assert alone.keys() == two.keys()
+    for name in alone:
         torch.testing.assert_close(
-            two[name], one[name], rtol=0, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
+            two[name], alone[name], rtol=0, atol=1e-5, msg=lambda text, name=name: f"{name}: {text}"
         )

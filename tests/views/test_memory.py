@@ -23,10 +23,10 @@ def test_large_and_small_tensors_are_ordinary_float_tensors():
 
 
 def test_a_part_keeps_the_memory_alive_and_batches_do_not_share_it():
-    part = empty_floats(LARGE, CPU).fill_(1.0)[2]
+    row = empty_floats(LARGE, CPU).fill_(1.0)[2]
     gc.collect()
     others = [empty_floats(LARGE, CPU).fill_(number) for number in range(3)]
-    assert part.unique().tolist() == [1.0]
+    assert row.unique().tolist() == [1.0]
     assert [other.unique().tolist() for other in others] == [[0.0], [1.0], [2.0]]
 
 

@@ -30,9 +30,9 @@ def test_crops_equal_pillows_crop_and_resize_of_the_drawn_boxes(interpolation):
     for index in range(20):
         boxes = draw_boxes(recipe.crops[0], recipe, view_keys(4, 1, np.array([index]), [0, 1]), width=160, height=120)
         for view, crop in enumerate(Cropper(recipe, seed=4)(photo, 1, index)):
-            left, top, wide, high = (int(part[view, 0]) for part in (boxes.left, boxes.top, boxes.width, boxes.height))
-            part = Image.fromarray(photo.array).crop((left, top, left + wide, top + high)).resize((80, 80), method)
-            expected = np.asarray(part)[:, :: -1 if boxes.flip[view, 0] else 1]
+            left, top, wide, high = (int(side[view, 0]) for side in (boxes.left, boxes.top, boxes.width, boxes.height))
+            cut = Image.fromarray(photo.array).crop((left, top, left + wide, top + high)).resize((80, 80), method)
+            expected = np.asarray(cut)[:, :: -1 if boxes.flip[view, 0] else 1]
             difference = np.abs(crop.astype(int) - expected)
             assert difference.max() <= 2
             assert difference.mean() < 0.25

@@ -46,11 +46,11 @@ def test_a_view_equals_pillow_and_plain_colour_operations_on_one_image():
     for view in range(2):
         for row in range(len(IMAGES)):
             left, top, wide, high = (
-                int(part[view, row]) for part in (boxes.left, boxes.top, boxes.width, boxes.height)
+                int(side[view, row]) for side in (boxes.left, boxes.top, boxes.width, boxes.height)
             )
             picture = Image.fromarray(IMAGES[row].permute(1, 2, 0).contiguous().numpy())
-            part = picture.crop((left, top, left + wide, top + high)).resize((16, 16), Image.Resampling.BILINEAR)
-            image = np.asarray(part).astype(float)[:, :: -1 if boxes.flip[view, row] else 1] / 255
+            crop = picture.crop((left, top, left + wide, top + high)).resize((16, 16), Image.Resampling.BILINEAR)
+            image = np.asarray(crop).astype(float)[:, :: -1 if boxes.flip[view, row] else 1] / 255
             image = oracle.brightness(image, colours.brightness[view, row])
             image = oracle.contrast(image, colours.contrast[view, row])
             image = oracle.saturation(image, colours.saturation[view, row])
@@ -90,8 +90,8 @@ def test_views_do_not_depend_on_the_rest_of_the_batch(colour):
     views = Views(replace(EVERYTHING, colour=colour), seed=9)
     whole = views(IMAGES, INDICES, epoch=3)
     shuffled = [7, 0, 11, 3, 7]
-    part = views(IMAGES[shuffled], INDICES[shuffled], epoch=3)
-    for ours, theirs in zip(part.views, whole.views, strict=True):
+    some = views(IMAGES[shuffled], INDICES[shuffled], epoch=3)
+    for ours, theirs in zip(some.views, whole.views, strict=True):
         torch.testing.assert_close(ours, theirs[shuffled], atol=2e-5, rtol=1e-5)
 
 
@@ -152,9 +152,9 @@ def test_solarise_inverts_the_brighter_half_before_normalising(colour):
 def test_grey_images_keep_one_channel_and_equal_the_colour_path_on_equal_channels():
     recipe = replace(EVERYTHING, mean=(0.4,), std=(0.25,))
     grey = IMAGES[:, :1]
-    one = Views(recipe, seed=2)(grey, INDICES, epoch=0)
+    grey_views = Views(recipe, seed=2)(grey, INDICES, epoch=0)
     three = Views(recipe, seed=2)(grey.expand(-1, 3, -1, -1), INDICES, epoch=0)
-    for single, triple in zip(one.views, three.views, strict=True):
+    for single, triple in zip(grey_views.views, three.views, strict=True):
         assert single.shape[1] == 1
         torch.testing.assert_close(single.expand(-1, 3, -1, -1), triple, atol=2e-5, rtol=1e-4)
 

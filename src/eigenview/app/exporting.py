@@ -112,7 +112,7 @@ def _without(spread: Suggestions, struck: set[int]) -> Suggestions:
 
 def _sorted_pictures(spread: Suggestions, folder: Path, form: Form, source: Source | None) -> tuple[int, int]:
     """Pictures into a folder of their class's own; how many, and how many could not be found."""
-    stored, pictures = spread.stored, Pictures(spread.stored, source)
+    pictures = Pictures(spread.stored, source)
     places = folder_names(spread.classes)
     taken: set[Path] = set()
     done = missing = 0
@@ -121,7 +121,7 @@ def _sorted_pictures(spread: Suggestions, folder: Path, form: Form, source: Sour
             continue
         inside = folder / "pictures" / places[label]
         inside.mkdir(parents=True, exist_ok=True)
-        file = _file_of(stored.paths[row], int(stored.index[row]), source)
+        file = pictures.file(row)
         name = file.name if file is not None else f"{row:06d}.png"
         target = _free_name(inside, name, taken)
         try:
@@ -144,15 +144,6 @@ def _sorted_pictures(spread: Suggestions, folder: Path, form: Form, source: Sour
                 raise WriteError(f"no room for the pictures in {printable(folder.parent)}; link them instead") from None
             missing += 1
     return done, missing
-
-
-def _file_of(path: str, index: int, source: Source | None) -> Path | None:
-    """The file of a picture, if it is one of its own."""
-    if source is not None:
-        place = source.path(index)
-        return place if place is not None and place.is_file() else None
-    file = Path(path)
-    return file.absolute() if path and file.is_file() else None
 
 
 def _free_name(folder: Path, name: str, taken: set[Path]) -> Path:

@@ -23,7 +23,7 @@ Deed = Literal["ask", "answer", "skip", "strike", "undo"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One line. ``ask``: rows that were chosen to be asked next; ``strike``: rows that are not what they seemed."""
+    """One line. ``ask``: rows to ask from now on, in place of those before; ``strike``: are not what they seemed."""
 
     do: Deed
     at: float  # seconds since 1970
@@ -34,6 +34,7 @@ class Entry:
     predicted: str = ""  # what the labels so far said about the one row; empty: nothing
     probability: float = 0.0  # of that
     after: int = 0  # of questions: how many lines there were when they were chosen
+    stays: int = 0  # of questions: how many, the first, are of those before: what the page shows
 
 
 class Journal:

@@ -12,6 +12,7 @@ import torch
 from eigenview.app.session import Session
 from eigenview.app.thinking import Spread, Thinking
 from eigenview.errors import DataError, SettingError
+from eigenview.graph.nearest import nearest
 from eigenview.labels.audits import audit
 from eigenview.labels.graph import ImageGraph
 from eigenview.names import Table
@@ -88,9 +89,8 @@ class Lists:
         if not 0 <= row < len(stored):
             raise SettingError(f"pictures have the numbers 0 … {len(stored) - 1}; got {about!r}")
         rows = self._graph().rows
-        cosines = rows @ rows[row]
-        cosines[row] = 2
-        return Listed(cosines.topk(min(NEAR + 1, len(rows))).indices.tolist(), title=stored.paths[row])
+        near = nearest(rows, rows[row : row + 1], k=min(NEAR, len(rows) - 1), own=torch.tensor([row]))
+        return Listed([row, *near.index[0].tolist()], title=stored.paths[row])
 
     def text(self, about: str) -> Listed:
         """The pictures that words describe best."""

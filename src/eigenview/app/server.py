@@ -29,16 +29,16 @@ from eigenview.app.session import NONE, Conflict, Session
 from eigenview.app.thinking import Spread, Thinking
 from eigenview.app.thumbnails import Thumbnails
 from eigenview.data import Source
-from eigenview.errors import EigenviewError
+from eigenview.errors import DataError, EigenviewError
 from eigenview.files import JSON, first_mistake
 
-QUEUE = 40  # rows that the page is told of in advance
+QUEUE, SETTLED = 40, 40  # rows that the page is told of: to ask, and of the last that were answered or skipped
 PATIENCE = 20.0  # seconds that a page waits for labels to be spread before it asks again
 NO_CLASS = 65535
 GIVEN, BEFORE, STRUCK, SKIPPED = 1, 2, 4, 8  # of a picture
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
 OWN = ("label.css", "label.js", "tiles.js", "ask.js", "map.js", "review.js", "start.js")
-SHARED = ("theme.css", "theme.js", "marks.js")  # with the report
+SHARED = ("theme.css", "theme.js", "marks.js", "plane.js")  # with the report
 
 
 class Ask(BaseModel):
@@ -108,7 +108,8 @@ class Page:
             "waiting": len(standing.queue),
             "skipped": len(standing.skipped),
             "figures": figures_json,
-            "doing": "" if thinking.is_settled else thinking.doing,
+            "settled": [*list(standing.said)[-SETTLED:], *standing.skipped[-SETTLED:]],
+            "doing": "" if thinking.problem else thinking.doing,
             "problem": thinking.problem,
             "has_map": thinking.places is not None,
             "has_words": self.words is not None,
@@ -184,7 +185,7 @@ def build_app(page: Page, tokens: Tokens, *, cookie: str = "eigenview") -> Gate:
         Route("/", _home),
         Route("/static/{name}", _static),
         Route("/api/state", _asked(lambda request: JSONResponse(page.state()))),
-        Route("/api/questions", _asked(lambda request: _questions(page))),
+        Route("/api/questions", _asked(lambda request: _questions(page, request))),
         Route("/api/spread", _asked(lambda request: _spread(page, request))),
         Route("/api/map", _asked(lambda request: _map(page))),
         Route("/api/names", _asked(lambda request: JSONResponse(page.names()))),
@@ -246,8 +247,8 @@ def _asset(name: str) -> str:
     return (folder / name).read_text(encoding="utf-8")
 
 
-def _questions(page: Page) -> Response:
-    page.thinking.wait_for_questions(PATIENCE)
+def _questions(page: Page, request: Request) -> Response:
+    page.thinking.wait_for_questions(PATIENCE, newest="newest" in request.query_params)
     return JSONResponse(page.state())
 
 
@@ -264,8 +265,11 @@ def _map(page: Page) -> Response:
 
 
 def _list(page: Page, request: Request) -> Response:
-    listed = page.lists.find(request.path_params["kind"], request.query_params.get("about", ""))
-    return JSONResponse({"rows": listed.rows, "notes": listed.notes, "title": listed.title})
+    try:
+        listed = page.lists.find(request.path_params["kind"], request.query_params.get("about", ""))
+    except DataError as error:  # there is nothing to show yet, which is no mistake of the page
+        return JSONResponse({"rows": [], "notes": {}, "title": "", "why": str(error)})
+    return JSONResponse({"rows": listed.rows, "notes": listed.notes, "title": listed.title, "why": ""})
 
 
 def _picture(made: Callable[[int], bytes | None], page: Page, request: Request) -> Response:

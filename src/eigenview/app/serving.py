@@ -19,7 +19,6 @@ from eigenview.app.thinking import Thinking
 from eigenview.app.thumbnails import Thumbnails
 from eigenview.data import Source
 from eigenview.errors import EigenviewError, SettingError
-from eigenview.labels.kept import kept_graph
 from eigenview.labels.label_files import GivenLabels
 from eigenview.names import printable
 from eigenview.runs import OpenedRun
@@ -48,7 +47,7 @@ def opened_page(
         raise SettingError(f"at least two pictures are needed; {printable(stored.place)} has {len(stored)}")
     place = folder or stored.place.with_name(f"{stored.place.name}{FOLDER}")
     session = Session(place, stored, existing=existing, classes=classes, seed=seed)
-    thinking = Thinking(session, lambda: kept_graph(stored))
+    thinking = Thinking(session)
     try:
         thumbnails = Thumbnails(place, stored, source)
         thinking.start()

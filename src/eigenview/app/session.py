@@ -11,6 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from threading import Condition
@@ -41,15 +42,16 @@ class Conflict(SettingError):
 class Standing:
     """What is settled at one time."""
 
-    turn: int  # how many lines the journal has
+    turn: int  # how many deeds there were, questions not counted
     said: dict[int, str]  # row → label by hand
     skipped: tuple[int, ...]
     struck: dict[int, str]  # row → what it is not
-    asked: tuple[int, ...]  # in the order of asking
+    asked: tuple[int, ...]  # to ask next: what was taken back, then what was chosen
+    is_fresh: bool  # whether they were chosen by all labels that there are
     classes: tuple[str, ...]  # in the order of their first use
     last: int | None  # the place in the journal of what an undo would take back
 
-    @property
+    @cached_property
     def queue(self) -> tuple[int, ...]:
         """Rows to ask, those that were struck out first."""
         settled = {*self.said, *self.skipped}
@@ -127,10 +129,15 @@ class Session:
         with self.changed:
             return self._write("strike", rows, label=class_name(label), mode="review")
 
-    def ask(self, rows: Sequence[int], *, after: int) -> Standing:
-        """Rows to ask when those that wait are through; they were chosen by the first ``after`` lines."""
+    def ask(self, rows: Sequence[int], *, after: int, most: int = 10) -> Standing:
+        """Ask the first ``most`` of rows, which were chosen by the first ``after`` lines, when the question is through
+        that the page shows; those that waited behind it were chosen by fewer labels, and are left.
+        """
         with self.changed:
-            return self._write("ask", rows, after=after)
+            first = self.standing.queue[:1]
+            left_out = {*first, *self.known(), *self.standing.skipped, *self.standing.struck}
+            new = [row for row in rows if row not in left_out][:most]
+            return self._write("ask", [*first, *new], after=after, stays=len(first)) if new else self.standing
 
     def undo(self, last: int) -> Standing:
         """Take back the line ``last``, if it is still the last that was done."""
@@ -216,24 +223,23 @@ class Session:
         said: dict[int, str] = {}
         struck: dict[int, str] = {}
         skipped: dict[int, None] = {}
-        asked: list[int] = []
         classes = dict.fromkeys(self.offered)
-        places = standing_places(entries)
-        for entry in (entries[place] for place in places):
-            _apply(entry, self._rows_of(entry), said, struck, skipped, asked)
+        deeds = [place for place in standing_places(entries) if entries[place].do != "ask"]
+        for entry in (entries[place] for place in deeds):
+            _apply(entry, self._rows_of(entry), said, struck, skipped)
             if entry.do == "answer" and entry.label:
                 classes[entry.label] = None
-        done = [place for place in places if entries[place].do != "ask"]
-        last = done[-1] if done else None
-        return Standing(len(entries), said, tuple(skipped), struck, tuple(asked), tuple(classes), last)
+        kept, questions = set(deeds), [entry for entry in entries if entry.do == "ask"]
+        taken_back = [entry for place, entry in enumerate(entries) if entry.mode == "ask" and place not in kept]
+        asked = [row for entry in (*taken_back, *questions[-1:]) for row in self._rows_of(entry)]
+        is_fresh = bool(questions) and {entry.do for entry in entries[questions[-1].after :]} <= {"ask", "skip"}
+        turn, last = len(entries) - len(questions), deeds[-1] if deeds else None
+        return Standing(turn, said, tuple(skipped), struck, tuple(asked), is_fresh, tuple(classes), last)
 
 
 def _apply(
-    entry: Entry, rows: list[int], said: dict[int, str], struck: dict[int, str], skipped: dict[int, None],
-    asked: list[int],
-) -> None:  # fmt: skip
-    if entry.do == "ask":
-        asked.extend(rows)
+    entry: Entry, rows: list[int], said: dict[int, str], struck: dict[int, str], skipped: dict[int, None]
+) -> None:
     for row in rows:
         if entry.do == "skip":
             skipped[row] = None

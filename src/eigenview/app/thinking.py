@@ -1,7 +1,7 @@
-"""The thinking behind the page, in a thread of its own: the graph, labels spread after every answer, what to ask next.
+"""The thinking behind the page, in threads of its own: the graph; after every answer labels spread, questions chosen.
 
-The page never waits for it: an answer is written and the next picture shown from those that were chosen before; they
-are chosen, ten at a time, as soon as three are left, from all answers until then.
+The page never waits for it: an answer is written, and the next picture shown of those that were chosen before. Ten are
+chosen anew by all answers until then, and take the place of those that wait; only what the page shows stays.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from eigenview.app.map_file import kept_places
-from eigenview.app.session import Session, Standing
+from eigenview.app.session import Session
 from eigenview.data.source import NO_LABEL
 from eigenview.errors import EigenviewError
-from eigenview.labels.choosing import choose
-from eigenview.labels.kept import KeptGraph
+from eigenview.labels.choosing import choose, needs_edges, unjoined
+from eigenview.labels.kept import KeptGraph, graph_rows, kept_graph
 from eigenview.labels.live import LiveLabels
 
-ROUND, LEFT = 10, 3  # pictures chosen at once, and how many may be left before that
-PREPARING, CHOOSING = "the graph of what is alike is being read or made", "the next pictures are being chosen"
+ROUND, LEFT = 10, 3  # pictures chosen at once, and how many may be left before that though no label is new
+READING, CHOOSING = "the embeddings are being read", "the next pictures are being chosen"
+PREPARING = "the graph of what is alike is being read, or made and kept"
 MOST_AT_ONCE = 8  # labels put one by one; more are spread anew together
 
 
@@ -59,59 +60,67 @@ class Spread:
 
 
 class Thinking:
-    """Follows a session. ``prepare`` reads or makes the graph; ``problem`` says what went wrong, if it did."""
+    """Follows a session. ``problem`` says what went wrong, if something did."""
 
-    def __init__(self, session: Session, prepare: Callable[[], KeptGraph]) -> None:
-        self.session, self._prepare = session, prepare
+    def __init__(self, session: Session) -> None:
+        self.session = session
         self.kept: KeptGraph | None = None
         self.places: NDArray[np.uint16] | None = None  # (n, 2) of the map
         self.spread = Spread(-1, (), torch.zeros(len(session.stored), 0))
         self.problem = ""
-        self.doing = PREPARING
+        self._rows: Tensor | None = None  # of the graph: there before its edges are
         self._live: LiveLabels | None = None
         self._live_classes: tuple[str, ...] = ()
         self._labels: Tensor | None = None  # those that the spread follows from
         self._is_over = False
-        self._thread = Thread(target=self._told(self._work), name="thinking", daemon=True)
-        self._drawing = Thread(target=self._told(self._map), name="map", daemon=True)
+        works = {"thinking": self._think, "choosing": self._choose, "map": self._map}
+        self._threads = [Thread(target=self._told(work), name=name, daemon=True) for name, work in works.items()]
 
     def start(self) -> None:
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
         with self.session.changed:
             self._is_over = True
             self.session.changed.notify_all()
-        for thread in (self._thread, self._drawing):
-            if thread.is_alive():
-                thread.join(timeout=30)
+        for thread in self._threads:
+            thread.join(timeout=30)
 
     def wait_for(self, turn: int, seconds: float) -> Spread:
-        """The spread labels, once they follow from ``turn`` lines; what there is when the time is over."""
-        with self.session.changed:
-            self.session.changed.wait_for(lambda: self.spread.turn >= turn or self._is_over, timeout=seconds)
+        """The spread labels, once they follow from ``turn`` deeds; what there is when the time is over."""
+        self._wait(lambda: self.spread.turn >= turn, seconds)
         return self.spread
 
-    def wait_for_questions(self, seconds: float) -> Standing:
-        """The standing, once there is something to ask, or nothing will be."""
+    def wait_for_questions(self, seconds: float, *, newest: bool = False) -> None:
+        """Until there is something to ask, or nothing will be; ``newest``: until that is chosen by all labels."""
         session = self.session
-        with session.changed:
-            session.changed.wait_for(lambda: bool(session.standing.queue) or self.is_settled, timeout=seconds)
-        return session.standing
+        self._wait(lambda: bool(session.standing.queue and not newest) or not self.doing or self.problem, seconds)
 
     @property
-    def is_settled(self) -> bool:
-        """Whether nothing will come of waiting."""
-        return bool(self.problem) or self._is_over or (self.kept is not None and not self._is_behind())
+    def doing(self) -> str:
+        """What is being done that questions wait for; empty: nothing."""
+        if self._rows is None or self.kept is None:
+            return READING if self._rows is None else PREPARING
+        return CHOOSING if self._lacks_questions() else ""
 
-    def _work(self) -> None:
-        self.kept = self._prepare()
-        self._tell(CHOOSING)
-        self._drawing.start()
-        while not self._is_over:
-            self._follow()
-            with self.session.changed:
-                self.session.changed.wait_for(lambda: self._is_over or self._is_behind())
+    def _wait(self, is_so: Callable[[], object], seconds: float | None = None) -> bool:
+        """Until it is so; whether it goes on at all."""
+        with self.session.changed:
+            self.session.changed.wait_for(lambda: self._is_over or is_so(), timeout=seconds)
+        return not self._is_over
+
+    def _think(self) -> None:
+        stored = self.session.stored
+        projection, rows = graph_rows(stored)
+        self._tell(rows=rows)
+        self._tell(kept=kept_graph(stored, rows_known=(projection, rows)))
+        while self._wait(lambda: self.spread.turn < self.session.standing.turn):
+            self._spread()
+
+    def _choose(self) -> None:
+        while self._wait(lambda: self._can_choose() and self._lacks_questions()):
+            self._ask()
 
     def _told(self, work: Callable[[], None]) -> Callable[[], None]:
         """The same, and what goes wrong in it is told on the page, which would wait for ever."""
@@ -120,46 +129,46 @@ class Thinking:
             try:
                 work()
             except EigenviewError as error:
-                self._tell("", problem=str(error))
+                self._tell(problem=str(error))
             except Exception as error:  # a bug
                 traceback.print_exc(file=sys.stderr)
-                self._tell("", problem=f"{type(error).__name__}: {error}")
+                self._tell(problem=f"{type(error).__name__}: {error}")
 
         return told
 
-    def _tell(self, doing: str, *, problem: str = "") -> None:
+    def _tell(self, *, problem: str = "", rows: Tensor | None = None, kept: KeptGraph | None = None) -> None:
         with self.session.changed:
-            self.doing, self.problem = doing, problem or self.problem
+            self.problem = problem or self.problem
+            self._rows = self._rows if rows is None else rows
+            self.kept = kept or self.kept
             self.session.changed.notify_all()
 
-    def _is_behind(self) -> bool:
-        return self.spread.turn < self.session.standing.turn or self._lacks(self.session.standing)
+    def _can_choose(self) -> bool:
+        """Labels are spread first, while there is something to ask; without edges only what needs none is chosen."""
+        session, standing = self.session, self.session.standing
+        if self.kept is not None:
+            return self.spread.turn >= standing.turn or not standing.queue
+        return self._rows is not None and not needs_edges(len(session.stored), len(set(session.known().values())))
 
-    def _follow(self) -> None:
-        """Questions first where there are none; then labels; then more questions."""
-        if not self.session.standing.queue:
-            self._ask()
-        while self.spread.turn < self.session.standing.turn and not self._is_over:
-            self._spread()
-            self._ask()
-
-    def _lacks(self, standing: Standing) -> bool:
-        """Whether it is time to choose: three or fewer wait, and there are others."""
-        waiting = {*standing.queue, *standing.skipped, *standing.struck}
-        others = len(self.session.stored) - len(self.session.known().keys() | waiting)
-        return len(standing.queue) <= LEFT and others > 0
+    def _lacks_questions(self) -> bool:
+        """Whether there are pictures to choose, and labels that they were not chosen by, or few that wait."""
+        standing = self.session.standing
+        if standing.is_fresh and len(standing.queue) > LEFT:
+            return False
+        waiting = standing.queue if standing.is_fresh else standing.queue[:1]
+        others = self.session.known().keys() | {*waiting, *standing.skipped, *standing.struck}
+        return len(self.session.stored) > len(others)
 
     def _ask(self) -> None:
-        """Choose the next ten; those that wait, or were skipped, are left out by choosing so many more."""
+        """Choose by the labels of now; enough that those which wait, were skipped or struck out can be left out."""
         session = self.session
         with session.changed:
-            standing, given = session.standing, session.given()
-        if self.kept is None or not self._lacks(standing):
-            return
-        waiting = {*standing.queue, *standing.skipped, *standing.struck} - set(session.known())
+            standing, given, lines = session.standing, session.given(), len(session.journal.entries)
         free = len(session.stored) - given.count
-        rows = choose(self.kept.graph, min(ROUND + len(waiting), free), labels=given.labels, seed=session.seed)
-        session.ask([row for row in rows.tolist() if row not in waiting][:ROUND], after=standing.turn)
+        count = min(ROUND + 1 + len(standing.skipped) + len(standing.struck), free)
+        assert self._rows is not None
+        graph = unjoined(self._rows) if self.kept is None else self.kept.graph
+        session.ask(choose(graph, count, labels=given.labels, seed=session.seed).tolist(), after=lines, most=ROUND)
 
     def _spread(self) -> None:
         with self.session.changed:
@@ -194,8 +203,5 @@ class Thinking:
         return self._live
 
     def _map(self) -> None:
-        assert self.kept is not None
-        places = kept_places(self.session, self.kept)
-        with self.session.changed:
-            self.places = places
-            self.session.changed.notify_all()
+        if self._wait(lambda: self.kept is not None or self.problem) and self.kept is not None:
+            self.places = kept_places(self.session, self.kept)

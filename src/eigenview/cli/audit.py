@@ -52,7 +52,7 @@ class Options(RunOptions):
 
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import open_or_embed
-    from eigenview.cli.labelling import checked_places, open_pictures_of, say_graph, table_place
+    from eigenview.cli.labelling import checked_places, graph_told, open_pictures_of, table_place
     from eigenview.labels import audit, own_labels, read_labels
     from eigenview.labels.shown import keep_audit
 
@@ -62,16 +62,16 @@ def run(options: Options, output: Output) -> None:
     output.say(str(given))
     source = open_pictures_of(options.place, options.source)
     against = None if options.against is None else _other_set(options, opened, stored, output)
-    say_graph(output, stored)
-    audited = audit(
-        stored,
-        given,
-        against=against,
-        outliers=options.outliers,
-        copies=options.copies,
-        sources=(source, None),
-        seed=options.seed,
-    )
+    with graph_told(output, stored):
+        audited = audit(
+            stored,
+            given,
+            against=against,
+            outliers=options.outliers,
+            copies=options.copies,
+            sources=(source, None),
+            seed=options.seed,
+        )
     output.result(json.loads(audited.to_json()))
     if opened is not None:
         keep_audit(opened.folder, audited, stored)
@@ -107,10 +107,11 @@ def _other_set(options: Options, opened: OpenedRun | None, stored: Embeddings, o
 def _holds_vectors(file: Path) -> bool:
     """Or images: both come as Parquet and as arrays."""
     from eigenview.data.rowgroups import read_schema
+    from eigenview.search.formats import VECTOR_COLUMNS, column_of
     from eigenview.tensors import map_array
 
     if file.suffix == ".parquet":
-        return "vector" in read_schema(file).names
+        return column_of(VECTOR_COLUMNS, read_schema(file).names) is not None
     return file.suffix == ".npz" or map_array(file).ndim == 2
 
 

@@ -37,7 +37,7 @@ class Options(RunOptions):
 
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import open_or_embed
-    from eigenview.cli.labelling import checked_places, open_pictures_of, say_graph, table_place
+    from eigenview.cli.labelling import checked_places, graph_told, open_pictures_of, table_place
     from eigenview.labels.label_files import read_labels
     from eigenview.labels.sheets import Shown, labels_sheet
     from eigenview.labels.suggesting import choose_images
@@ -47,8 +47,8 @@ def run(options: Options, output: Output) -> None:
     given = read_labels(options.labels, stored) if options.labels else None
     if given is not None:
         output.say(str(given))
-    say_graph(output, stored)
-    chosen = choose_images(stored, options.count, given=given, way=options.way, seed=options.seed)
+    with graph_told(output, stored):
+        chosen = choose_images(stored, options.count, given=given, way=options.way, seed=options.seed)
     output.result({"names": list(chosen.names), "rows": list(chosen.rows)})
     out = table_place(options.out, "choose", stored, writes=not options.as_json)
     if out is not None:

@@ -37,15 +37,15 @@ class Options(RunOptions):
 
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import open_or_embed
-    from eigenview.cli.labelling import checked_places, open_pictures_of, say_graph, table_place
+    from eigenview.cli.labelling import checked_places, graph_told, open_pictures_of, table_place
     from eigenview.files import free_path
     from eigenview.labels.clusters import cluster_images
     from eigenview.search.contact import plain_name_of
 
     checked_places(options.out, options.sheet, overwrite=options.overwrite)
     stored, _ = open_or_embed(options.place, options.source, options, output)
-    say_graph(output, stored)
-    groups = cluster_images(stored, options.clusters, seed=options.seed)
+    with graph_told(output, stored):
+        groups = cluster_images(stored, options.clusters, seed=options.seed)
     count = groups.count
     output.result(
         {

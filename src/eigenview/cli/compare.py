@@ -59,9 +59,9 @@ def run(options: Options, output: Output) -> None:
     from eigenview.runs import RunDirectory
 
     runs = [_directory(options, given) for given in options.runs]
-    for folder in runs:
+    for given, folder in zip(options.runs, runs, strict=True):
         if not RunDirectory.existing(folder).scores():
-            raise DataError(f"{folder} has no scores yet; make some with: eigenview evaluate {folder} SOURCE")
+            raise DataError(f"{given} has no scores yet; make some with: eigenview evaluate {given} SOURCE")
     named = compare_runs(runs, supervised=options.supervised, protocols=options.protocol or None)
     rows = [named[name] for name in sorted(named, key=_by_numbers)]
     output.result([[_as_json(compared) for compared in row] for row in rows])
@@ -125,13 +125,10 @@ def _show(rows: Sequence[Sequence[Compared]], runs: Sequence[str], output: Outpu
 
 
 def _gain(compared: Compared, against: str) -> str:
-    from eigenview.cli.scores_table import written
-
-    if compared.interval is None or compared.p_value is None:
+    if not compared.chance:
         return ""
     sign = "+" if compared.difference >= 0 else "−"
-    chance = "p < 0.001" if compared.p_value < 0.001 else f"p = {compared.p_value:.3f}"
-    return f"\n{sign}{written(compared.score, abs(compared.difference))}{against}, {chance}"
+    return f"\n{sign}{compared.score.text(abs(compared.difference))}{against}, {compared.chance}"
 
 
 def _as_json(compared: Compared) -> JSON:

@@ -64,12 +64,17 @@ def _of_run(options: Options, output: Output) -> Diagnosis:
 
 def _of_file(options: Options) -> Diagnosis:
     from eigenview.diagnostics import diagnose
+    from eigenview.diagnostics.rows import check_same_shape, open_rows
+    from eigenview.names import printable
 
     if options.source is not None:
         raise SettingError(f"a file of embeddings needs no images; leave out {options.source}")
     labels = None if options.labels is None else _rows(options.labels)
-    second = None if options.second is None else _rows(options.second)
-    return diagnose(_rows(options.subject), second, labels)
+    given = [file for file in (options.subject, options.second) if file is not None]
+    views = {printable(file): open_rows(_rows(file), name=printable(file), least=2) for file in given}
+    check_same_shape(views)
+    first, *second = (views[printable(file)] for file in given)
+    return diagnose(first, second[0] if second else None, labels)
 
 
 def _rows(file: Path) -> Any:

@@ -13,16 +13,17 @@ from eigenview.progress import progress_bar
 
 if TYPE_CHECKING:
     from eigenview.cli.output import Output
+    from eigenview.data import Source
     from eigenview.runs import OpenedRun
     from eigenview.search import Embedded, Embeddings
 
 
-def embed_shown(run: OpenedRun, spec: str, out: Path | None, output: Output, **options: Any) -> Embedded:
+def embed_shown(run: OpenedRun, source: str | Source, out: Path | None, output: Output, **options: Any) -> Embedded:
     """``embed`` with progress; after the first images it says how long all will take."""
     from eigenview.search import embed
 
     with shown_embedding(output) as progress:
-        return embed(run, spec, out, progress=progress, **options)
+        return embed(run, source, out, progress=progress, **options)
 
 
 @contextmanager
@@ -47,24 +48,22 @@ def shown_embedding(output: Output) -> Iterator[Callable[[int, int | None], None
 
 
 def open_or_embed(
-    given: Path, source: str | None, options: RunOptions, output: Output
+    given: Path, source: str | None, options: RunOptions, output: Output, *, is_late: bool = False
 ) -> tuple[Embeddings, OpenedRun | None]:
     """The embeddings in a file, of a run, or of an encoder by name; and the run, if there is one.
 
-    A run without any embeds ``source``, or what it was trained on, first.
+    A run without any embeds ``source``, or what it was trained on, first. ``is_late``: vectors are read when asked for.
     """
     from eigenview.search import open_embeddings
 
     if given.suffix in VECTORS:
-        return open_embeddings(given), None
+        return open_embeddings(given, is_late=is_late), None
     run = open_with(options, given, output, source)
-    place = run.folder
-    has_some = any((place / name).is_file() for name in ("embeddings.parquet", "embeddings.npy"))
-    if source is not None or not has_some:
+    if source is not None or run.directory.embeddings is None:
         spec = source or run.directory.source
         output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
         embed_shown(run, spec, None, output, network=source is not None)  # no address of a run's settings is fetched
-    return open_embeddings(place), run
+    return open_embeddings(run.folder, is_late=is_late), run
 
 
 def embed_beside(run: OpenedRun, source: str, output: Output) -> Embeddings:

@@ -25,7 +25,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if arguments is None:
         _spell_what_the_terminal_lacks()
-        os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read as torch loads: spinning threads stop a busy machine
     try:
         with named_code(*code_among(given)):
             _run(given)

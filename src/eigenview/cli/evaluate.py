@@ -14,6 +14,7 @@ Examples:
   eigenview evaluate runs/photos --set 'birds=birds/?labelled=yes' 'cars=train.parquet,test.parquet'
   eigenview evaluate runs/stl stl10/train.parquet --folds folds --protocol linear
   eigenview evaluate runs/captions captions-test.parquet --protocol captions
+  eigenview evaluate runs/captions 'birds/?labelled=yes' --protocol zero-shot --templates 'a photo of a {}, a bird'
 """
 
 from __future__ import annotations
@@ -45,6 +46,8 @@ class Options(RunOptions):
     # sets, to see how far the features carry
     folds: Annotated[str | None, Word("COLUMN")] = None  # of SOURCE, a Parquet table, which lists the folds of each
     # row: learn from each fold, test on the rest
+    templates: Annotated[tuple[str, ...], Word("'a photo of a {}' ...|FILE", holds_commas=True)] = ()  # prompts of
+    # zero-shot in the place of the seven usual ones, or a file with one in each line
     baselines: bool = True  # measure raw pixels and the untrained encoder too
     layers: Annotated[tuple[str, ...], Word("NAME ...")] = ("pooled",)  # of the encoder; projection is what the run's
     # head gives
@@ -58,11 +61,13 @@ class Options(RunOptions):
 
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.scores_table import line_of, score_as_json, show_scores
-    from eigenview.evaluation import PROTOCOLS, WORD_PROTOCOLS
+    from eigenview.evaluation import EVERY_PROTOCOL, WORD_PROTOCOLS
 
+    for name in options.protocol:  # refused before any work is done
+        EVERY_PROTOCOL.find(name)
     by_words = [name for name in options.protocol if name in WORD_PROTOCOLS]
-    for name in options.protocol if not by_words else ():  # refused before any work is done
-        PROTOCOLS.find(name)
+    if options.templates and "zero-shot" not in by_words:
+        raise SettingError("templates are prompts of zero-shot: give --protocol zero-shot with them")
     scores = []
     if by_words:
         folder, scored = _measured_by_words(options, output)
@@ -88,7 +93,7 @@ def _measured_by_words(options: Options, output: Output) -> tuple[Path, Iterator
         raise SettingError(f"{options.protocol[0]} is measured by itself, on one SOURCE; leave the other options out")
     run = open_with(options, options.run, output, options.source)
     how = Measuring(cache=options.cache, seed=options.seed)
-    return run.folder, word_scores(run, options.protocol, options.source, measuring=how)
+    return run.folder, word_scores(run, options.protocol, options.source, templates=options.templates, measuring=how)
 
 
 def _measured_vectors(options: Options, output: Output) -> tuple[Path, Iterator[Score]]:
@@ -156,24 +161,17 @@ def _tasks(options: Options, output: Output) -> Iterator[Task]:
     if not given:
         raise SettingError("SOURCE is missing: labelled images, such as 'photos/?labelled=yes'; or give --set")
     for called, train, against in given:
-        if set(options.protocol) == {"depth"}:
-            yield _depth_task(train, against, called)
-            continue
-        task = open_task(train, against, test_share=options.test_share, seed=options.seed, name=called)
+        task = open_task(
+            train,
+            against,
+            test_share=options.test_share,
+            seed=options.seed,
+            name=called,
+            protocols=options.protocol,
+        )
         if against is None:
             output.say(
                 f"{task.name}, one source: of each class {options.test_share:.0%} are for the test (seed "
                 f"{options.seed}): {len(task.train):,} images to learn from, {len(task.test):,} to test on"
             )
         yield task
-
-
-def _depth_task(train: str, test: str | None, name: str | None) -> Task:
-    """Depth needs no labels, so nothing can be split by class."""
-    from eigenview.data import open_images
-    from eigenview.evaluation import Task
-
-    if test is None:
-        raise SettingError("depth is measured on images of their own: give --test, or NAME=TRAIN,TEST")
-    before, after = (open_images(spec, needs_index=True) for spec in (train, test))
-    return Task(before, after, name or Path(train.partition("?")[0]).name)

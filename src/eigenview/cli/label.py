@@ -14,6 +14,7 @@ Examples:
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,6 +52,7 @@ class Options(EncoderOptions):
 
 
 def run(options: Options, output: Output) -> None:
+    gc.disable()  # what a start imports and reads stays: to look for garbage in it takes 0.4 s
     from eigenview.extras import extra_module
 
     extra_module("starlette", extra="app", purpose="the labelling page")
@@ -72,6 +74,7 @@ def run(options: Options, output: Output) -> None:
         source=source,
         words=words,
     ) as page:
+        gc.enable()
         done = len(page.session.standing.said)
         output.say(f"answers are kept in {page.session.folder}" + (f" ({done:,} so far)" if done else ""))
         if page.session.lost:
@@ -91,15 +94,17 @@ def _pictures(options: Options, output: Output) -> tuple[Embeddings, OpenedRun |
     from eigenview.errors import SettingError
     from eigenview.runs import best_encoder, is_run
     from eigenview.search import open_embeddings, open_pictures
+    from eigenview.search.about import anchored
 
     place = Path(options.place)
     if place.suffix in VECTORS and _holds_vectors(place):
-        return open_embeddings(place), None, None if options.source is None else open_pictures(options.source)
+        pictures = None if options.source is None else open_pictures(options.source)
+        return open_embeddings(place, is_late=True), None, pictures
     if is_run(options.place):
         if options.encoder is not None:
             raise SettingError(f"{options.place} is a run, and brings its encoder; leave --encoder out")
         kept = RunOptions.model_validate({name: getattr(options, name) for name in EncoderOptions.model_fields})
-        return *open_or_embed(place, options.source, kept, output), None
+        return *open_or_embed(place, options.source, kept, output, is_late=True), None
     if options.source is not None:
         raise SettingError(f"--source is for a run or a file of vectors; {options.place} are the pictures themselves")
     name = options.encoder
@@ -108,21 +113,22 @@ def _pictures(options: Options, output: Output) -> tuple[Embeddings, OpenedRun |
         output.say(f"encoder {name}: {why}")
     source = open_pictures(options.place)
     output.say(str(source.describe()))
-    opened = open_named(options, name, output, options.place)
-    written = embed_shown(opened, options.place, None, output)
-    return open_embeddings(written.path), opened, source
+    opened = open_named(options, name, output, options.place, source)
+    written = embed_shown(opened, source, None, output, spec=anchored(options.place))
+    return open_embeddings(written.path, is_late=True), opened, source
 
 
 def _holds_vectors(file: Path) -> bool:
     """Whether a table holds embeddings, not pictures."""
     from eigenview.data.failures import blamed_on
     from eigenview.extras import extra_module
+    from eigenview.search.formats import VECTOR_COLUMNS, column_of
 
     if file.suffix != ".parquet" or not file.is_file():
         return True
     parquet = extra_module("pyarrow.parquet", extra="tables", purpose="reading Parquet")
     with blamed_on(file, "is not a readable Parquet file"):
-        return "vector" in parquet.read_schema(file).names
+        return column_of(VECTOR_COLUMNS, parquet.read_schema(file).names) is not None
 
 
 def _existing(options: Options, stored: Embeddings, output: Output) -> GivenLabels | None:
@@ -147,6 +153,6 @@ def _words(options: Options, opened: OpenedRun | None, stored: Embeddings, outpu
     if opened is None or not knows_words(opened):
         return None
     spec = options.source or opened.directory.source
-    place = opened.folder / "projections.parquet"
+    place = opened.directory.projections
     embed_shown(opened, spec, place, output, layer="projection", network=options.source is not None)
     return words_of(opened, open_embeddings(place), stored)

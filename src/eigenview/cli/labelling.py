@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,12 +41,25 @@ def table_place(out: Path | None, verb: str, stored: Embeddings, *, writes: bool
 
 def say_graph(output: Output, stored: Embeddings) -> None:
     """How long the graph will take, where it is not kept yet."""
-    from eigenview.labels.graph import DIRECTIONS
-    from eigenview.search.neighbour_search import OPERATIONS_A_SECOND
+    from eigenview.labels.kept import graph_seconds
 
-    if not stored.place.with_name(f"{stored.place.name}.graph").is_file():
-        seconds = 2 * len(stored) ** 2 * min(stored.width, DIRECTIONS) / OPERATIONS_A_SECOND
-        say_wait(output, f"the graph of {len(stored):,} images (once; it is kept)", seconds)
+    seconds = graph_seconds(stored)
+    what = f"the graph of {len(stored):,} images (once; it is kept)"
+    if seconds is None:
+        output.say(f"{what} is sought approximately, by faiss: an exact one would take too long")
+    else:
+        say_wait(output, what, seconds)
+
+
+@contextmanager
+def graph_told(output: Output, stored: Embeddings) -> Iterator[None]:
+    """How long the graph will take, and after what is done with it how many neighbours an approximate one knows."""
+    from eigenview.labels.kept import kept_recall
+
+    say_graph(output, stored)
+    yield
+    if (recall := kept_recall(stored)) is not None:
+        output.say(str(recall), style="yellow")
 
 
 def open_pictures_of(place: Path, source: str | None) -> Source | None:

@@ -1,18 +1,21 @@
 """The images most like a picture, or those that words describe, with a contact sheet to look at.
 
 RUN|FILE is a file that embed wrote, or a run: without embeddings it makes them first, of --source or of the images it
-was trained on. QUERY is a picture's file, or the index of an item; --text wants a run that learnt from captions.
+was trained on. QUERY is a picture's file, or the index of an item; --text and --captions want a run that learnt from
+captions.
 
 Examples:
   eigenview neighbours runs/photos photos/cat.jpg
   eigenview neighbours photos.parquet new.jpg other.jpg -k 20 -o alike.png
   eigenview neighbours photos.parquet 17 --json
   eigenview neighbours runs/captions --text 'two dogs on a beach' --source photos/
+  eigenview neighbours runs/captions new.jpg --captions
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -35,7 +38,9 @@ class Options(RunOptions):
     query: Annotated[tuple[str, ...], positional("[QUERY ...]")] = ()  # pictures, or indices of items
     text: Annotated[tuple[str, ...], Word("WORDS ...", holds_commas=True)] = ()  # what is on the images to be found,
     # each in quotes
-    source: Annotated[str | None, Word("SOURCE")] = None  # images to search in, where they are not embedded yet
+    captions: bool = False  # find what describes the pictures: captions of the source, not images
+    source: Annotated[str | None, Word("SOURCE")] = None  # images to search in, where they are not embedded yet; the
+    # pictures behind a file of embeddings, where it does not say
     run: Annotated[Path | None, Word("RUN")] = None  # whose encoder sees the pictures, where a file of embeddings does
     # not know its run
     k: Annotated[int, Word("N", "-k")] = Field(10, ge=1)  # neighbours of each picture
@@ -53,12 +58,14 @@ def run(options: Options, output: Output) -> None:
         raise SettingError(
             "what to look for is missing, or there twice: name a picture (QUERY), or give words (--text)"
         )
-    if options.text:
-        stored, answers = _by_words(options, output)
+    if options.captions and (options.text or options.engine != "exact"):
+        raise SettingError("captions are found for pictures (QUERY), by exact search: leave --text and --engine out")
+    queries = [int(word) if word.isdecimal() and not Path(word).exists() else word for word in options.query]
+    if options.text or options.captions:
+        stored, answers = _beside_words(options, queries, output)
         _show(answers, stored, options, output)
         return
     stored, opened = open_or_embed(options.place, options.source, options, output)
-    queries = [int(word) if word.isdecimal() and not Path(word).exists() else word for word in options.query]
     maker = opened if options.run is None else open_with(options, options.run, output)
     if options.engine == "exact" and (seconds := exact_seconds(stored, len(queries))) > LONG:
         output.say(f"exact search takes {about(seconds)}; --engine faiss is approximate", style="dim")
@@ -66,21 +73,26 @@ def run(options: Options, output: Output) -> None:
     _show(answers, stored, options, output)
 
 
-def _by_words(options: Options, output: Output) -> tuple[Embeddings, tuple[Answer, ...]]:
+def _beside_words(
+    options: Options, queries: Sequence[int | str], output: Output
+) -> tuple[Embeddings, tuple[Answer, ...]]:
     from eigenview.cli.embedded import shown_embedding
-    from eigenview.search import find_by_words
+    from eigenview.search import find_by_words, find_captions
 
     if options.place.suffix in VECTORS or options.run is not None:
-        raise SettingError("words are found by a run that learnt from captions: name its folder, and no file")
+        raise SettingError("words are known to a run that learnt from captions: name its folder, and no file")
     run = open_with(options, options.place, output, options.source)
     run.needed_text()
     spec = options.source or run.directory.source
     output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
     with shown_embedding(output) as progress:
+        if options.captions:
+            return find_captions(run, queries, options.source, k=options.k, progress=progress)
         return find_by_words(run, options.text, options.source, k=options.k, engine=options.engine, progress=progress)
 
 
 def _show(answers: tuple[Answer, ...], stored: Embeddings, options: Options, output: Output) -> None:
+    from eigenview.cli.labelling import open_pictures_of
     from eigenview.names import printable
     from eigenview.search import answers_json, contact_sheet
 
@@ -93,9 +105,6 @@ def _show(answers: tuple[Answer, ...], stored: Embeddings, options: Options, out
             told = near.caption if near.caption is not None else near.label
             output.say(f"  {near.cosine:.4f}  {near.path}" + ("" if told is None else f"  ({printable(told)})"))
     if answers and (recall := answers[0].recall) is not None:
-        output.say(
-            f"approximate: {recall.share:.1%} of the {recall.k} nearest are found "
-            f"(measured on {recall.queries} of the images)",
-            style="yellow",
-        )
-    output.say(f"to look at: {contact_sheet(answers, stored, options.out)}")
+        output.say(str(recall), style="yellow")
+    pictures = open_pictures_of(options.place, options.source)
+    output.say(f"to look at: {contact_sheet(answers, stored, options.out, source=pictures)}")

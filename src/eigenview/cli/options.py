@@ -194,29 +194,29 @@ class OptionsCommand(click.Command):
                 yield word
                 continue
             flag, equals, value = word.partition("=")
-            setting = self.by_flag.get(flag.replace("_", "-"))
-            if setting is None:
+            option = self.by_flag.get(flag.replace("_", "-"))
+            if option is None:
                 raise click.NoSuchOption(flag)
             values = [value] if equals else []
-            while not equals and words and len(values) < setting.most_words and not FLAG.fullmatch(words[0]):
+            while not equals and words and len(values) < option.most_words and not FLAG.fullmatch(words[0]):
                 values.append(words.popleft())
-            if (setting.most_words == 0 and equals) or (setting.most_words == 1 and not values):
+            if (option.most_words == 0 and equals) or (option.most_words == 1 and not values):
                 raise click.BadOptionUsage(flag, f"{flag} {'takes no' if equals else 'needs a'} value")
             self.long_list = flag if len(values) > 1 else self.long_list
-            yield flag.replace("_", "-") if setting.most_words == 0 else f"{setting.flag}={JOINT.join(values)}"
+            yield flag.replace("_", "-") if option.most_words == 0 else f"{option.flag}={JOINT.join(values)}"
 
     def given(self, context: click.Context) -> list[dict[str, Any]]:
         """What the user wrote, by group and path."""
         by_group: list[dict[str, Any]] = [{} for _ in self.groups]
-        for name, setting in self.settings.items():
+        for name, option in self.settings.items():
             value = context.params[name]
             if context.get_parameter_source(name) is not ParameterSource.COMMANDLINE or value == ():
                 continue
-            place = by_group[setting.number]
-            for step in setting.path[:-1]:
+            place = by_group[option.number]
+            for step in option.path[:-1]:
                 place = place.setdefault(step, {})
-            is_chunked = setting.is_list and not setting.word.is_positional  # ((a, b), (c,)) for --x a b --x c
-            place[setting.path[-1]] = tuple(word for chunk in value for word in chunk) if is_chunked else value
+            is_chunked = option.is_list and not option.word.is_positional  # ((a, b), (c,)) for --x a b --x c
+            place[option.path[-1]] = tuple(word for chunk in value for word in chunk) if is_chunked else value
         return by_group
 
     def explain(self, error: click.UsageError, verb: str) -> str:
@@ -229,9 +229,9 @@ class OptionsCommand(click.Command):
                 meant += "; those of a method are known once it is named (--method)"
             return f"{verb} has no option {flag}{meant}"
         if isinstance(error, click.MissingParameter) and error.param is not None:
-            setting = self.settings[str(error.param.name)]
+            option = self.settings[str(error.param.name)]
             taken = f"; what stands behind {self.long_list} belongs to it" if self.long_list else ""
-            return f"{setting.label} is missing: {setting.comment}{taken}"
+            return f"{option.label} is missing: {option.comment}{taken}"
         return error.message
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

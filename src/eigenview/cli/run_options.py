@@ -32,6 +32,7 @@ class OpenOptions(Strict):
     checkpoint: Annotated[str, Word("NAME")] = "last"  # of the run: last, previous, best, or an epoch that was kept
     encoder: Annotated[str | None, Word("MODULE:NAME")] = None  # of a run that was trained with code of your own: its
     # name, without which it is not run
+    text_encoder: Annotated[str | None, Word("MODULE:NAME")] = None  # likewise, of a run that learnt from captions
 
 
 class EncoderOptions(Strict):
@@ -74,8 +75,8 @@ def open_named(
 
     device = find_device(options.device)
     if not is_encoder(name) and not Path(name).exists():
-        meant = did_you_mean(name, ENCODERS)
-        raise DataError(f"{printable(name)} is no run directory, no file and no encoder{meant}; is the path right?")
+        meant = did_you_mean(name, ENCODERS) or "; is the path right?"
+        raise DataError(f"{printable(name)} is no run directory, no file and no encoder{meant}")
     settings = encoder_named(name, weights=None if options.weights is None else str(options.weights.absolute()))
     if spec is None:
         raise SettingError(f"{name} is an encoder, and looks at images: give them (SOURCE or --source)")
@@ -85,22 +86,37 @@ def open_named(
     record = run.directory.encoder
     assert record is not None
     origin = f"weights {record.weights}, {record.library}" if record.weights != "random" else "random weights"
-    output.say(f"{name} ({origin}) at {run.view.size} pixels, on {device_text(device)}; kept in {folder}", style="dim")
+    output.say(f"{name} ({origin}), on {device_text(device)}; kept in {folder}", style="dim")
+    output.say(f"at {run.view.size} pixels: {'as asked' if options.size else _size_reason(name, run)}", style="dim")
     return run
+
+
+def _size_reason(name: str, run: OpenedRun) -> str:
+    """Why an encoder by name sees images in the size that it does, where nobody asked for another."""
+    from eigenview.nn.pretrained import EFFICIENTNET, EFFICIENTNET_INPUT
+
+    image, size = run.directory.data.image, run.view.size
+    said = f"images are {image.width} × {image.height}"
+    if Path(name).exists():
+        return f"{said}, and it was trained so"
+    if name == EFFICIENTNET and size < EFFICIENTNET_INPUT.size:
+        return f"{said}; enlarged by half it sees more in them, larger still takes time by the square (--size)"
+    return f"{said}, and its makers trained it so" if run.directory.encoder_settings.brings_input else said
 
 
 def is_encoder(name: str) -> bool:
     """Whether a word has the form of an encoder's name."""
     from eigenview.nn import ENCODERS
 
-    return ":" in name or name in ENCODERS or (name.endswith(".safetensors") and Path(name).is_file())
+    return ":" in name or name in ENCODERS or Path(name).is_file()
 
 
 def vectors_folder(options: EncoderOptions, file: Path, source: str | None = None) -> RunDirectory:
     """Where what is measured of a file of vectors is kept: runs/NAME unless told otherwise."""
     from eigenview.runs import folder_of_vectors
+    from eigenview.search.stored import embeddings_file
 
-    return folder_of_vectors(file, options.keep_in or Path("runs") / file.stem, spec=source or "")
+    return folder_of_vectors(embeddings_file(file), options.keep_in, spec=source or "")
 
 
 def seconds_an_image(run: OpenedRun, source: Source) -> float:

@@ -8,24 +8,18 @@ from eigenview.cli.output import JSON, Output
 from eigenview.evaluation.comparison import grid
 from eigenview.runs import Score
 
-AS_THEY_ARE = {"nmi", "ari", "mse"}  # the others are shares, written in percent
-
-
-def written(score: Score, value: float) -> str:
-    return f"{value:.3f}" if score.metric in AS_THEY_ARE else f"{100 * value:.1f}"
-
 
 def cell(score: Score | None) -> str:
     if score is None:
         return "–"
-    low, high = (written(score, end) for end in score.interval)
-    return f"{written(score, score.value)} [{low}, {high}]"
+    low, high = (score.text(end) for end in score.interval)
+    return f"{score.text(score.value)} [{low}, {high}]"
 
 
 def title(score: Score, *, with_data: bool = False) -> str:
     """What was measured, and on which data set where that must be said."""
     layer = score.protocol.get("layer", "pooled")
-    unit = score.metric if score.metric in AS_THEY_ARE else f"{score.metric} %"
+    unit = f"{score.metric} %" if score.is_share else score.metric
     data = f" on {score.data_name}" if with_data and score.data_name else ""
     return f"{score.name}, {unit}" + ("" if layer == "pooled" else f" ({layer})") + data
 

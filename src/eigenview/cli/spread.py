@@ -47,7 +47,7 @@ class Options(RunOptions):
 
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import open_or_embed
-    from eigenview.cli.labelling import checked_places, open_pictures_of, say_graph, table_place, write_with_head
+    from eigenview.cli.labelling import checked_places, graph_told, open_pictures_of, table_place, write_with_head
     from eigenview.labels.label_files import read_labels
     from eigenview.labels.shown import keep_suggestions
     from eigenview.labels.suggesting import spread_labels
@@ -57,8 +57,8 @@ def run(options: Options, output: Output) -> None:
     stored, opened = open_or_embed(options.place, options.source, options, output)
     given = read_labels(options.labels, stored, column=options.column)
     output.say(str(given))
-    say_graph(output, stored)
-    spread = spread_labels(stored, given, sizes=sizes, way=options.way, certain=options.certain)
+    with graph_told(output, stored):
+        spread = spread_labels(stored, given, sizes=sizes, way=options.way, certain=options.certain)
     output.result(suggestions_json(spread))
     if opened is not None:
         keep_suggestions(opened.folder, spread)

@@ -14,7 +14,7 @@ Examples:
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,7 +27,7 @@ from eigenview.devices import device_text, find_device
 from eigenview.errors import SettingError
 from eigenview.names import is_code
 from eigenview.nn import is_own_encoder
-from eigenview.runs import RunDirectory, TrainConfig
+from eigenview.runs import EMBEDDINGS, RunDirectory, TrainConfig
 from eigenview.training import Choice, shown_progress, train
 from eigenview.training.processor import (
     LowerInstructionsNeeded,
@@ -72,11 +72,14 @@ def start(given: Mapping[str, Any], options: StartOptions, output: Output) -> No
             start=options.begin,
             looks_back=options.look,
             listeners=[shown_progress(), Announcement(output, looks_back=options.look)],
+            started=prepared.started,
         )
     except KeyboardInterrupt:
-        own = f" --method {config.method}" if is_code(config.method) else ""
-        far = f" {quoted(config.source)}" if "://" in config.source else ""  # fetched only where the call names it
-        again = f"eigenview train{far} --resume --out {quoted(config.out)}{own}{own_encoder(config)}"
+        if not RunDirectory(config.out).checkpoints.names():
+            raise KeyboardInterrupt("stopped before the first step: nothing was trained") from None
+        far = f" {quoted(config.source)}" if ":" in config.source else ""  # not used unless the call names it
+        own = f"{own_method(config)}{own_encoder(config)}"
+        again = f"eigenview train{far} --resume --out {quoted(config.out)}{own}"
         raise KeyboardInterrupt(f"stopped; {config.out} keeps a checkpoint. Go on with: {again}") from None
     diagnosis = directory.diagnosis() if options.look else None
     if diagnosis is not None:
@@ -119,15 +122,31 @@ def next_steps(config: TrainConfig, output: Output) -> None:
     run, source, own = quoted(config.out), quoted(config.source), own_encoder(config)
     output.say(f"done: {config.out}. Next:")
     output.say(f"  eigenview report {run}")
-    output.say(f"  eigenview embed {run} {source} -o {quoted(Path(config.out) / 'embeddings.parquet')}{own}")
+    output.say(f"  eigenview embed {run} {source} -o {quoted(Path(config.out) / EMBEDDINGS[0])}{own}")
     output.say(f"  eigenview neighbours {run} PICTURE --source {source}{own}")
-    if RunDirectory(config.out).method_parts.text is not None:
+    if (text := RunDirectory(config.out).method_parts.text) is not None:
+        own += f" --text-encoder {text.name}" if is_own_encoder(text.name) else ""
         output.say(f"  eigenview neighbours {run} --text 'WORDS' --source {source}{own}")
 
 
 def own_encoder(config: TrainConfig) -> str:
     """What a command about the run must name, lest the user's own code is not run."""
     return f" --encoder {config.encoder.name}" if is_own_encoder(config.encoder.name) else ""
+
+
+def own_method(config: TrainConfig) -> str:
+    """Likewise for what goes on with the run: its method, and what the method's settings name."""
+    inner = "".join(_own_settings(config.method_settings.model_dump(), "--method-settings"))
+    return f" --method {config.method}{inner}" if inner or is_code(config.method) else ""
+
+
+def _own_settings(settings: Mapping[str, Any], path: str) -> Iterator[str]:
+    for name, value in settings.items():
+        flag = f"{path}.{name.replace('_', '-')}"
+        if isinstance(value, Mapping):
+            yield from _own_settings(value, flag)
+        elif isinstance(value, str) and is_own_encoder(value):
+            yield f" {flag} {value}"
 
 
 def quoted(word: object) -> str:

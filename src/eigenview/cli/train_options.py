@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 
 from eigenview.cli.options import Group, Word, given_options
 from eigenview.errors import SettingError
-from eigenview.methods import METHODS, Method, find_method
+from eigenview.methods import DEFAULT_METHOD, METHODS, Method, find_method
 from eigenview.runs import TrainConfig, merge_settings, stored_settings
 from eigenview.settings import Strict
 
@@ -70,7 +70,7 @@ def _method_among(arguments: Sequence[str]) -> type[Method]:
     words = [piece for word in arguments for piece in (word.split("=", 1) if word.startswith("--") else [word])]
     after = dict(pairwise(words))
     stored = _stored_settings(Path(after["--config"])) if "--config" in after else {}
-    implied = "kernel-infonce" if "--kernel" in after else "simclr"
+    implied = "kernel-infonce" if "--kernel" in after else DEFAULT_METHOD
     return find_method(after.get("--method", str(stored.get("method", implied))))
 
 

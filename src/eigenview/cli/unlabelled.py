@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING
 from eigenview.cli.output import JSON, Output
 from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait, seconds_an_image
 from eigenview.errors import SettingError
+from eigenview.names import printable
 
 TRUSTED = 0.7  # rank correlation from which on a measure may choose
 
@@ -25,8 +27,10 @@ def compare_unlabelled(
     from eigenview.diagnostics.label_free import MEASURED_ON, MEASURES, WORTH, best_by
 
     measured: dict[str, LabelFree] = {}
+    called = Counter(place.stem if place.suffix in VECTORS else place.name for place in given)
     for place in given:
-        name = place.stem if place.suffix in VECTORS else place.name
+        is_file = place.suffix in VECTORS
+        name = (place.stem if called[place.stem] == 1 else printable(place)) if is_file else place.name
         if name in measured:
             raise SettingError(f"runs are told apart by their folders' names; two are called {name}: rename one")
         measured[name], spec = _measured(options, place, spec, output, seed)

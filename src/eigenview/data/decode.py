@@ -17,14 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from eigenview.data.failures import reason_of
 from eigenview.data.formats import decoders
 from eigenview.data.jpeg import decode_jpeg
 from eigenview.data.limits import MAX_BYTES, require_pixels, room_for_image
 from eigenview.data.modes import Pixels, as_measurements, as_picture, as_pixels, with_channels
 from eigenview.data.places import Place, inside, is_address, open_place
 from eigenview.errors import DataError, SettingError
-from eigenview.names import printable
+from eigenview.names import printable, reason_of
 
 ORIENTATION = 0x0112
 logging.getLogger("PIL").addHandler(logging.NullHandler())  # it tells of damage to whoever listens, not to a terminal

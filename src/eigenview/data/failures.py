@@ -10,17 +10,7 @@ from pathlib import Path
 
 from eigenview.appending import append_line
 from eigenview.errors import DataError, EigenviewError
-from eigenview.names import printable
-
-LONGEST_REASON = 300  # letters; a library may quote half a file
-
-
-def reason_of(error: BaseException) -> str:
-    """What went wrong, in one line of plain text, whatever a library put into its message."""
-    if isinstance(error, OSError) and error.strerror:
-        return printable(error.strerror)
-    lines = str(error).strip().splitlines()
-    return printable(lines[0][:LONGEST_REASON] if lines else type(error).__name__)
+from eigenview.names import LONGEST_REASON, printable, reason_of
 
 
 def shown(value: object) -> str:

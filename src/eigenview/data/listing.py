@@ -11,12 +11,12 @@ from itertools import chain
 from typing import TextIO
 
 from eigenview.data.columns import COMMON_NAMES, as_captions, find_column, need_column, numbered_labels
-from eigenview.data.failures import blamed_on, reason_of, shown
+from eigenview.data.failures import blamed_on, shown
 from eigenview.data.files import FilesSource
 from eigenview.data.places import Place, folder_of, open_place
 from eigenview.data.source import Labels
 from eigenview.errors import DataError
-from eigenview.names import printable
+from eigenview.names import printable, reason_of
 
 
 @dataclass(slots=True)  # there may be millions

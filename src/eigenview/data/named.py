@@ -21,7 +21,7 @@ from eigenview.data.shapes import ShapesSource
 from eigenview.data.source import Source
 from eigenview.data.texts import read_lines
 from eigenview.errors import DataError
-from eigenview.names import printable
+from eigenview.names import Table, printable
 
 
 def data_root() -> Path:
@@ -94,13 +94,16 @@ def imagenet(directory: Path, *, split: str = "train") -> FolderSource:
     return FolderSource(directory / split, labelled=True, kind=f"imagenet {split}")
 
 
-DRAWN: dict[str, Callable[..., Source]] = {"digits": digits, "shapes": ShapesSource}  # need no files
-STORED: dict[str, Callable[..., Source]] = {
-    "cifar10": partial(cifar, 10),
-    "cifar100": partial(cifar, 100),
-    "stl10": stl10_split,
-    "tiny-imagenet": tiny_imagenet,
-    "fashion-mnist": fashion_mnist,
-    "imagenet": imagenet,
-    "nyu-depth-v2": NyuDepthSource,
-}
+DRAWN: Table[Callable[..., Source]] = Table("set", {"digits": digits, "shapes": ShapesSource})  # need no files
+STORED: Table[Callable[..., Source]] = Table(
+    "set",
+    {
+        "cifar10": partial(cifar, 10),
+        "cifar100": partial(cifar, 100),
+        "stl10": stl10_split,
+        "tiny-imagenet": tiny_imagenet,
+        "fashion-mnist": fashion_mnist,
+        "imagenet": imagenet,
+        "nyu-depth-v2": NyuDepthSource,
+    },
+)

@@ -11,12 +11,12 @@ import numpy.typing as npt
 
 from eigenview.data.binary import missing, require_split
 from eigenview.data.decode import PixelImage, UnreadableImage
-from eigenview.data.failures import blamed_on, reason_of
+from eigenview.data.failures import blamed_on
 from eigenview.data.limits import room_for_image
 from eigenview.data.source import Depth, Unannotated
 from eigenview.errors import DataError
 from eigenview.extras import extra_module
-from eigenview.names import printable
+from eigenview.names import printable, reason_of
 
 NYU_FILE = "nyu_depth_v2_labeled.mat"
 MOST_NUMBERS = 1 << 20  # in splits.mat, which says which of 1,449 images are for the test

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import IO, Any
 
 from eigenview.data.archive import escapes
-from eigenview.data.failures import blamed_on, reason_of
+from eigenview.data.failures import blamed_on
 from eigenview.errors import DataError, SettingError
 from eigenview.extras import extra_module
-from eigenview.names import printable
+from eigenview.names import printable, reason_of
 
 ADDRESS = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 DRIVERS = {  # what fsspec needs for a protocol, where it is not the protocol's name

@@ -9,6 +9,7 @@ import random
 import re
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 from io import BufferedReader
 from itertools import islice
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 from eigenview.data.archive import escapes
 from eigenview.data.columns import as_captions
 from eigenview.data.decode import EncodedImage, UnreadableImage
-from eigenview.data.failures import reason_of, shown
+from eigenview.data.failures import shown
 from eigenview.data.folder import SUFFIXES
 from eigenview.data.limits import MAX_BYTES, ROOM, most_unpacked, room_for_image
 from eigenview.data.places import is_address, matching, open_place, require_protocol
@@ -28,9 +29,10 @@ from eigenview.data.source import LARGEST_LABEL, Item, Share, SourceInfo
 from eigenview.data.tars import is_packed, read_members
 from eigenview.errors import DataError, EigenviewError
 from eigenview.extras import extra_module
-from eigenview.names import printable
+from eigenview.names import counted, printable, reason_of
 
 Sample = dict[str, Any]  # suffix -> bytes, and webdataset's __key__ and __url__
+LOOKED_AT = 16  # samples, to know whether there are captions
 LARGEST_TEXT = 1 << 20  # bytes of a label or of captions
 MOST_HELD = 1 << 29  # bytes of samples held for shuffling
 META = re.compile(r"__[^/]*__($|/)")  # what webdataset keeps for itself
@@ -62,7 +64,14 @@ class ShardSource:
         return None
 
     def describe(self) -> SourceInfo:
-        return SourceInfo(kind="shards", place=f"{self._place} ({len(self.shards)} files)", count=None)
+        place = f"{self._place} ({counted(len(self.shards), 'file')})"
+        return SourceInfo(kind="shards", place=place, count=None, is_captioned=self._is_captioned)
+
+    @cached_property
+    def _is_captioned(self) -> bool:
+        """Whether one of the first samples has a caption."""
+        first = islice(self.items(Share(seed=0, epoch=0), shuffle=False), LOOKED_AT)
+        return any(isinstance(item, Item) and item.captions for item in first)
 
     def items(self, share: Share, *, shuffle: bool) -> Iterator[Item | UnreadableImage]:
         order = np.arange(len(self.shards))

@@ -34,7 +34,7 @@ from eigenview.data.shards import ShardSource
 from eigenview.data.source import Source, StreamSource
 from eigenview.data.tables import TableSource
 from eigenview.errors import DataError, SettingError
-from eigenview.names import did_you_mean, is_code, own_code, printable
+from eigenview.names import Table, did_you_mean, is_code, own_code, printable
 
 Option = str | int | float | bool | Path | None
 AnySource = Source | StreamSource
@@ -50,13 +50,17 @@ BY_SUFFIX = {
     ".tar.gz": "shards",
     ".tgz": "shards",
 }
-READERS: dict[str, Callable[..., AnySource]] = {
-    "folder": FolderSource,
-    "arrays": ArraySource.from_file,
-    "table": TableSource,
-    "list": ListSource,
-    "shards": ShardSource,
-}
+READERS: Table[Callable[..., AnySource]] = Table(
+    "kind of source",
+    {
+        "folder": FolderSource,
+        "arrays": ArraySource.from_file,
+        "table": TableSource,
+        "list": ListSource,
+        "shards": ShardSource,
+    },
+)
+OPENERS: Table[Callable[..., AnySource]] = Table("kind of source", {**READERS, **DRAWN, **STORED})
 YES_AND_NO = {"yes": True, "true": True, "1": True, "no": False, "false": False, "0": False}
 
 
@@ -74,12 +78,9 @@ def open_source(spec: str | Path, *, network: bool = True, **options: Option) ->
     if kind is None and is_code(place) and not os.path.exists(place):
         return _own_source(place, {**written, **options})
     kind = kind if kind is not None else _guessed(place)
-    if kind in DRAWN:
-        opener: Callable[..., AnySource] = DRAWN[kind]
-        if place:
-            raise SettingError(f"{kind} comes with the library and takes no directory; got {place}")
-    else:
-        opener = READERS[kind] if kind in READERS else STORED[kind]
+    opener = OPENERS.find(kind)
+    if kind in DRAWN and place:
+        raise SettingError(f"{kind} comes with the library and takes no directory; got {place}")
     chosen = {**_converted(opener, kind, written), **_known(opener, kind, options)}
     if kind in DRAWN:
         return opener(**chosen)
@@ -120,10 +121,9 @@ def _parsed(spec: str) -> tuple[str | None, str, dict[str, str]]:
     except ValueError:
         raise SettingError(f"options are written ?name=value&name=value; got ?{query}") from None
     kind, colon, rest = place.partition(":")
-    known = {*READERS, *DRAWN, *STORED}
-    if colon and kind in known:
+    if colon and kind in OPENERS:
         return kind, rest, written
-    if not colon and place in known and (place in DRAWN or place in STORED) and not os.path.exists(place):
+    if not colon and (place in DRAWN or place in STORED) and not os.path.exists(place):
         return place, "", written
     return None, place, written
 
@@ -144,9 +144,10 @@ def _guessed(place: str) -> str:
             f"{printable(place)} is a file, not a folder of images, and not one of {' '.join(BY_SUFFIX)}; "
             "say what it is, such as list:PATH"
         )
-    raise DataError(
-        f"no such folder or file: {printable(place)}; is the path right? (sets: {', '.join([*DRAWN, *STORED])})"
-    )
+    kind, colon, _ = place.partition(":")
+    meant = did_you_mean(kind, OPENERS if colon else (*DRAWN, *STORED)) or "; is the path right?"
+    names = f"sets: {', '.join((*DRAWN, *STORED))}; kinds, before a colon: {', '.join(READERS)}"
+    raise DataError(f"no such folder or file: {printable(place)}{meant} ({names})")
 
 
 def _guessed_address(place: str) -> str:

@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from eigenview.data.assembly import Crash
 from eigenview.errors import DataError, EigenviewError, SettingError
+from eigenview.names import reason_of
 
 MOST_WORKERS = 16
 PREFETCH = 2  # batches in waiting per worker
@@ -73,7 +74,7 @@ def _death(error: RuntimeError) -> Exception:
     if isinstance(error, EigenviewError) or "DataLoader worker" not in str(error):
         return error
     return DataError(
-        f"a data worker died ({str(error).splitlines()[0]}); most often memory or /dev/shm ran out: "
+        f"a data worker died ({reason_of(error)}); most often memory or /dev/shm ran out: "
         "use fewer workers or smaller batches, or workers=0 to see the cause"
     )
 

@@ -28,6 +28,8 @@ class Thresholds:
     crowding_of_features: float = 0.5
     disagreement: float = 0.8  # views disagree: alignment / that of unrelated items is above
     disagreement_of_features: float = 0.7
+    matched_captions: float = 20.0  # words apart: images that find their own caption first, in times chance, below
+    fewest_captions: int = 400  # that differ, for words to be judged by
     identical: float = 0.02  # views identical: the same ratio is below
     duplicates: float = 0.02  # duplicated data: the share of rows with a near-duplicate, less 2 × by chance, is above
     skewness: float = 4.0  # hubs: the skewness of the 10-occurrence is above
@@ -44,6 +46,7 @@ THRESHOLDS = Thresholds()
 
 EXPLAINS = {
     "full collapse": (
+        "words apart",
         "dimensional collapse",
         "views disagree",
         "views identical",
@@ -149,6 +152,24 @@ def views_disagree(figures: Figures, limits: Thresholds) -> Finding | None:
             f"{views.matched} of rows find their other view first",
         ),
         "check that row i of both views is the same item; otherwise train longer or weaken the augmentations",
+    )
+
+
+def words_apart(figures: Figures, limits: Thresholds) -> Finding | None:
+    words = figures.modalities
+    if words is None or words.matched is None or words.distinct < limits.fewest_captions:
+        return None
+    if words.matched.high * words.distinct >= limits.matched_captions:
+        return None
+    return Finding(
+        "words apart",
+        (
+            f"{words.matched.in_percent} of images find their own caption first among {words.distinct:,}, "
+            f"{words.matched.value * words.distinct:.3g} times chance (limit {limits.matched_captions:g})",
+            f"the means of both sides are {words.gap:.3g} apart (the modality gap): {words.gap_share:.0%} of the mean "
+            "squared distance of an image to its caption",
+        ),
+        "check that captions belong to their images; train longer, with larger batches or a lower first temperature",
     )
 
 
@@ -258,6 +279,7 @@ RULES: tuple[Callable[[Figures, Thresholds], Finding | None], ...] = (  # the gr
     at_chance,
     dimensional_collapse,
     prototypes_unused,
+    words_apart,
     views_disagree,
     views_identical,
     crowded,

@@ -32,11 +32,19 @@ from eigenview.evaluation.scores import bootstrap_interval, mean_score, over_rep
 from eigenview.evaluation.selection import EncoderChoice, choose_encoder
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
 from eigenview.evaluation.tasks import open_folds, open_labelled, open_task, split_by_class
-from eigenview.evaluation.zero_shot import TEMPLATES, WORD_PROTOCOLS, class_vectors, word_scores, zero_shot_scores
+from eigenview.evaluation.zero_shot import (
+    EVERY_PROTOCOL,
+    TEMPLATES,
+    WORD_PROTOCOLS,
+    class_vectors,
+    word_scores,
+    zero_shot_scores,
+)
 from eigenview.graph.clustering import adjusted_rand_index
 
 __all__ = [
     "BASELINES",
+    "EVERY_PROTOCOL",
     "FINETUNES",
     "PROBES",
     "PROTOCOLS",

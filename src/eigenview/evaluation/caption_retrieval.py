@@ -62,6 +62,15 @@ def _ranks(bank: Tensor, queries: Tensor, query_items: Tensor, bank_items: Tenso
     return torch.cat(ranks)
 
 
+def by_image(hits: Tensor, owner: Tensor) -> Tensor:
+    """(n,) a number an image, with the mean of ``hits`` (m,) over captions: an image's captions are found together.
+
+    They are no independent draws, so intervals are over images.
+    """
+    counts = torch.bincount(owner)
+    return torch.bincount(owner, hits) * len(counts) / len(owner)
+
+
 def caption_scores(
     run: OpenedRun, source: Source, *, name: str = "", measuring: Measuring | None = None
 ) -> Iterator[Score]:
@@ -84,13 +93,14 @@ def caption_scores(
     if was_trained_on(run, source):
         data[SEEN] = True
     identity = weights_identity(run.encoder, run.needed_head(), tower)
-    for way, hits in (("text to image", recall.to_image), ("image to text", recall.to_text)):
+    to_image = {number: by_image(hits, owner) for number, hits in recall.to_image.items()}
+    for way, hits in (("text to image", to_image), ("image to text", recall.to_text)):
         for number, items in hits.items():
             score = mean_score(
                 items,
                 name=way,
                 metric=f"recall@{number}",
-                protocol={"layer": PROJECTION, "ties": "against"},
+                protocol={"layer": PROJECTION, "ties": "against", "interval": "over images"},
                 data=data,
                 subject=subject.name,
                 encoder=identity,

@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 import torch
-from scipy import optimize
 from torch import Tensor
 
 from eigenview.errors import SettingError
@@ -62,6 +61,8 @@ def normalised_mutual_information(table: Counts) -> float:
 
 def matched_classes(table: Counts) -> npt.NDArray[np.int64]:
     """The class of each cluster, −1 for none, in the one-to-one matching with the most rows right (Hungarian)."""
+    from scipy import optimize  # a tenth of a second, which few commands need
+
     clusters, classes = optimize.linear_sum_assignment(-table)
     matched = np.full(len(table), -1, dtype=np.int64)
     matched[clusters] = classes

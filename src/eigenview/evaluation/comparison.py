@@ -23,6 +23,13 @@ class Compared:
     interval: tuple[float, float] | None  # of the difference; None where there are no items to pair
     p_value: float | None  # two-sided: no difference
 
+    @property
+    def chance(self) -> str:
+        """``p = 0.012``; empty where nothing was paired."""
+        if self.p_value is None:
+            return ""
+        return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
+
 
 def compare(*scores: Score) -> list[Compared]:
     """Scores of one protocol on the same data, the first one as reference.

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import interpolate, mse_loss
 
-from eigenview.batches import evaluating
+from eigenview.batches import Extractor, encode_source, evaluating
 from eigenview.batches.identity import DIGITS, images_identity
 from eigenview.data import Source
 from eigenview.data.order import Plan
@@ -28,6 +28,8 @@ from eigenview.nn import POOLED, Encoder
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
 from eigenview.progress import progress_bar
 from eigenview.runs import Score
+from eigenview.views import CentreView
+from eigenview.views.photos import Photo, Pixels, pillow_resize
 
 ROWS = 64  # images encoded at a time
 
@@ -92,8 +94,9 @@ def predict_depth(
     The encoder is in eval mode throughout and its maps are computed once. Depth is standardised by the training part.
     """
     protocol = protocol if protocol is not None else DepthProtocol()
-    with evaluating(encoder):
-        (maps, depth), (test_maps, test_depth) = (_read(encoder, source, protocol) for source in (train, test))
+    (maps, depth), (test_maps, test_depth) = (
+        _read(encoder, source, protocol, shows_progress) for source in (train, test)
+    )
     centre, spread = depth.mean(dim=0, keepdim=True), depth.std()
     if not spread > 0:
         raise DataError("depth is the same everywhere in training; there is nothing to learn")
@@ -125,7 +128,7 @@ def depth_scores(
     data: dict[str, JSON] = {"train": _identity(task.train), "test": _identity(task.test)}
     if task.name:
         data["set"] = task.name
-    score = partial(mean_score, metric="mse", data=data, seed=how.seed, higher_is_better=False)
+    score = partial(mean_score, metric="mse", data=data, seed=how.seed, higher_is_better=False, is_share=False)
     means = None
     for layer in layers if layers is not None else _deepest_maps(subject.encoder):
         way = replace(given, layer=layer)
@@ -183,22 +186,35 @@ def _fit(
             advance(1)
 
 
-def _read(encoder: Encoder, source: Source, protocol: DepthProtocol) -> tuple[Tensor, Tensor]:
-    """Frozen maps (n, c, h, w) and depth (n, 1, output, output) of every image."""
+def _read(encoder: Encoder, source: Source, protocol: DepthProtocol, shows_progress: bool) -> tuple[Tensor, Tensor]:
+    """Frozen maps (n, c, h, w) and depth (n, 1, output, output) of every readable image."""
     if not source.describe().has_depth:
         raise DataError("these images have no depth; give a source with a depth column")
-    maps, depths = [], []
-    for start in range(0, len(source), ROWS):
-        items = range(start, min(start + ROWS, len(source)))
-        images = torch.stack([_square(source.image(item).pixels(), protocol) for item in items])
-        low, high = (torch.tensor(values)[:, None, None] for values in (protocol.mean, protocol.std))
-        seen = ((images / 255 - low) / high).to(next(encoder.parameters(), images).device)
-        features = encoder.features(seen, [protocol.layer])[protocol.layer]
-        if features.ndim != 4:
-            raise SettingError(f"layer {protocol.layer!r} has no positions to decode depth from; pick a convolution")
-        maps.append(features.float().cpu())
-        depths.append(torch.stack([_depth(source, item, protocol) for item in items]))
-    return torch.cat(maps), torch.cat(depths)
+    extractor, title = Extractor(encoder, (protocol.layer,), maps="keep"), "features" if shows_progress else None
+    rows = encode_source(extractor, source, _Inside.of(protocol), title=title)
+    maps = rows.layers[protocol.layer][0]
+    if maps.ndim != 4:
+        raise SettingError(f"layer {protocol.layer!r} has no positions to decode depth from; pick a convolution")
+    return maps, torch.stack([_depth(source, item, protocol) for item in rows.index.tolist()])
+
+
+@dataclass(frozen=True, repr=False)
+class _Inside(CentreView):
+    """The whole image but for its border, squeezed into a square."""
+
+    border: int = 0
+
+    @classmethod
+    def of(cls, protocol: DepthProtocol) -> _Inside:
+        size, mean, std = protocol.size, protocol.mean, protocol.std
+        return cls(size, size, mean, std, is_squashed=True, is_exact=True, border=protocol.border)
+
+    def __call__(self, images: Tensor) -> Tensor:
+        return super().__call__(_inside(images, self.border))
+
+    def prepare(self, photo: Photo, epoch: int, index: int) -> tuple[Pixels]:
+        pixels = _inside(torch.from_numpy(photo.pixels().transpose(2, 0, 1)), self.border).permute(1, 2, 0)
+        return (pillow_resize(np.ascontiguousarray(pixels.numpy()), self.size, self.size, self.interpolation),)
 
 
 def _depth(source: Source, item: int, protocol: DepthProtocol) -> Tensor:
@@ -209,16 +225,12 @@ def _depth(source: Source, item: int, protocol: DepthProtocol) -> Tensor:
     return _shrunk(_inside(torch.from_numpy(np.ascontiguousarray(depth))[None], protocol.border), protocol.output)
 
 
-def _square(pixels: np.ndarray[tuple[int, ...], np.dtype[np.uint8]], protocol: DepthProtocol) -> Tensor:
-    """(c, size, size), 0 … 255."""
-    image = torch.from_numpy(np.ascontiguousarray(pixels.transpose(2, 0, 1))).float()
-    return _shrunk(_inside(image, protocol.border), protocol.size)
-
-
-def _inside(image: Tensor, border: int) -> Tensor:
-    if min(image.shape[1:]) <= 2 * border:
-        raise ShapeError(f"a border of {border} pixels leaves nothing of {tuple(image.shape[1:])}")
-    return image[:, border : image.shape[1] - border, border : image.shape[2] - border]
+def _inside(images: Tensor, border: int) -> Tensor:
+    """(…, h, w) without so many pixels at each edge."""
+    height, width = images.shape[-2:]
+    if min(height, width) <= 2 * border:
+        raise ShapeError(f"a border of {border} pixels leaves nothing of {(height, width)}")
+    return images[..., border : height - border, border : width - border]
 
 
 def _shrunk(image: Tensor, size: int) -> Tensor:

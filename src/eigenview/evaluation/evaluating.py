@@ -64,6 +64,7 @@ PROTOCOLS = Table(
     {name: Protocol(measure, shown=SHOWN.get(name, ())) for name, measure in FEATURE_PROTOCOLS.items()}
     | {f"view-probe-{name}": Protocol(on_source=partial(view_probe_scores, protocol=name)) for name in PROBES}
     | {"finetune": Protocol(on_source=finetune_scores), "depth": Protocol(on_source=depth_scores)},
+    more="; of runs that learnt from captions also captions and zero-shot, each by itself",
 )
 
 

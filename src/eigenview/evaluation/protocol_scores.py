@@ -148,7 +148,7 @@ def cluster_scores(split: Split, *, method: str, name: str) -> Iterator[Score]:
             seed=split.how.seed,
         )
         value = measure(contingency(groups, split.test_labels))
-        yield replace(hits, metric=metric, value=value, interval=interval, items=())
+        yield replace(hits, metric=metric, value=value, interval=interval, is_share=False, items=())
 
 
 def retrieval_scores(split: Split) -> Iterator[Score]:

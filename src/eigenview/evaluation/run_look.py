@@ -7,6 +7,7 @@ from typing import Literal
 
 from eigenview.data import Source, subset
 from eigenview.diagnostics import Diagnosis
+from eigenview.diagnostics.diagnosis import diagnosed
 from eigenview.errors import SettingError
 from eigenview.evaluation.observation import Observed, diagnose_observation, features_only, observe
 from eigenview.evaluation.sampling import save_sample
@@ -42,7 +43,8 @@ def diagnose_run(
     prototypes = run.prototypes if judged.has_head else ()
     diagnosis = diagnose_observation(judged, prototypes=prototypes, progress=run.directory.progress())
     words = modality_figures(run, subset(source, observation.index), judged)
-    diagnosis = replace(diagnosis, figures=replace(diagnosis.figures, modalities=words))
+    if words is not None:
+        diagnosis = diagnosed(replace(diagnosis.figures, modalities=words), seed=diagnosis.seed)
     if keeps:
         run.directory.save_diagnosis(diagnosis)
         save_sample(run, source, observation)

@@ -16,6 +16,7 @@ from eigenview.evaluation.sampling import label_stored_sample
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
 from eigenview.files import check_writable
 from eigenview.nn import POOLED
+from eigenview.nn.encoder import check_layers
 from eigenview.runs import SEEN, OpenedRun, Score
 
 CHANCE = 0.05  # share of the test images that training may have seen as copies, by accident
@@ -42,6 +43,7 @@ def evaluate_run(
         raise SettingError("there is no data set to evaluate on; give a Task of training and test images")
     for name in protocols:
         PROTOCOLS.find(name)
+    check_layers([name for name in layers if name != PROJECTION] or [POOLED], run.encoder.layer_names)
     check_writable(run.folder)
     for subject in subjects_of(
         run, baselines=baselines, supervised=supervised, with_head=PROJECTION in layers, seed=how.seed

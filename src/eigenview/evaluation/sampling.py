@@ -13,7 +13,7 @@ from PIL import Image
 from torch import Tensor
 
 from eigenview.batches.sketch import image_keys
-from eigenview.data import LazyImage, Source, subset
+from eigenview.data import LazyImage, Source, UnreadableImage, subset
 from eigenview.data.modes import as_picture
 from eigenview.data.source import NO_LABEL
 from eigenview.diagnostics import cluster_count
@@ -134,10 +134,13 @@ def _views(chosen: Source, recipe: Recipe, seed: int) -> Packed:
 
 
 def square(photo: LazyImage, side: int) -> Image.Image:
-    """The central square of a photo, ``side`` pixels wide."""
+    """The central square of a photo, ``side`` pixels wide; grey where it cannot be decoded."""
     width, height = photo.size
     reduce = next(factor for factor in (8, 4, 2, 1) if factor == 1 or factor * side <= min(width, height))
-    pixels = photo.pixels(reduce=reduce)
+    try:
+        pixels = photo.pixels(reduce=reduce)
+    except UnreadableImage:  # damaged since it was embedded
+        return Image.new("RGB", (side, side), "grey")
     tall, wide = pixels.shape[:2]
     short = min(tall, wide)
     top, left = (tall - short) // 2, (wide - short) // 2

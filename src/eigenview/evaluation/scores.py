@@ -32,6 +32,7 @@ def mean_score(
     encoder: str = "",
     seed: int = 0,
     higher_is_better: bool = True,
+    is_share: bool = True,
 ) -> Score:
     """The mean over test items, with a bootstrap interval over them; accuracy is the mean of 0 and 1."""
     values = items.detach().cpu().double().numpy()
@@ -48,6 +49,7 @@ def mean_score(
         encoder=encoder,
         seed=seed,
         higher_is_better=higher_is_better,
+        is_share=is_share,
         items=tuple(values.round(6).tolist()),
     )
 

@@ -29,7 +29,7 @@ START, UNTRAINED, RAW_PIXELS, COLOURS, SUPERVISED = (
     "supervised",
 )
 TRAINING_MEAN = "training mean"  # in the place of depth
-COMPARED_WITH = (SUPERVISED, UNTRAINED, RAW_PIXELS, COLOURS, TRAINING_MEAN)  # subjects that come last in a table
+COMPARED_WITH = (SUPERVISED, START, UNTRAINED, RAW_PIXELS, COLOURS, TRAINING_MEAN)  # these come last in a table
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,10 +23,18 @@ def open_task(
     test_share: float = TEST_SHARE,
     seed: int = 0,
     name: str | None = None,
+    protocols: Sequence[str] = (),
 ) -> Task:
-    """Images to learn from and to be tested on. Without ``test``, a share of each class is kept back, by ``seed``."""
-    source = open_labelled(train)
+    """Images to learn from and to be tested on. Without ``test``, a share of each class is kept back, by ``seed``.
+
+    ``protocols``: what they are for; depth alone needs no labels.
+    """
     called = name if name is not None else _name(train)
+    if set(protocols) == {"depth"}:
+        if test is None:
+            raise SettingError("depth is measured on images of their own: give a test source, too")
+        return Task(open_images(train, needs_index=True), open_images(test, needs_index=True), called)
+    source = open_labelled(train)
     if test is not None:
         return Task(source, open_labelled(test), called)
     return split_by_class(source, share=test_share, seed=seed, name=called)

@@ -10,20 +10,21 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from eigenview.batches import SeenBatch, ViewLoader, evaluating, first_view
+from eigenview.batches import PROJECTION, Extractor, SeenBatch, ViewLoader, encode_source, first_view
 from eigenview.data import Source, subset
-from eigenview.distributed import Group, gather_rows, sum_over_processes, world_size
+from eigenview.distributed import Group, sum_over_processes, world_size
 from eigenview.evaluation.linear import LinearClassifier, fit_logistic, select_logistic
 from eigenview.evaluation.probe import start_head
 from eigenview.evaluation.protocols import FinetuneProtocol
 from eigenview.nn import Encoder, synchronise
-from eigenview.nn.batch_norm import keep_statistics
+from eigenview.nn.batch_norm import keep_statistics, quicken_statistics
 from eigenview.optim import build_optimizer, build_schedule, depth_rates, parameter_groups, set_learning_rate
 from eigenview.progress import progress_bar
 from eigenview.views import CentreView, Views
 
 PENALTIES = (1e-3, 1e-2, 1e-1, 1.0)  # inverse ones, of the frozen features' logistic regression
 FOLDS = 5
+MOVES = 0.1  # of the way: running statistics with each batch, at least; some hundred steps are all there are
 NONE = torch.empty(0, dtype=torch.long)
 
 
@@ -73,7 +74,10 @@ class Tuned:
         self.channels = encoder.channels
         self.device = next(encoder.parameters(), torch.empty(0)).device
         model: nn.Module = deepcopy(encoder).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        self.model = keep_statistics(model) if protocol.statistics == "kept" else synchronise(model, group)
+        model = keep_statistics(model) if protocol.statistics == "kept" else synchronise(model, group)
+        quicken_statistics(model, MOVES)
+        assert isinstance(model, Encoder)  # only norms within it were replaced
+        self.model = model
         head = start_head(encoder.feature_width, classes, deviation=protocol.deviation, seed=seed)
         if protocol.head == "logistic":
             start = frozen_classifier(known.rows, known.row_labels, seed=seed)
@@ -139,14 +143,6 @@ class Tuned:
 
     def predict(self, source: Source, view: CentreView) -> tuple[Tensor, Tensor]:
         """Which items are readable, and the class of each, in the source's order."""
-        places, classes = [torch.empty(0, dtype=torch.long)], [torch.empty(0, dtype=torch.long)]
-        for seen in ViewLoader.in_order(source, view, channels=self.channels, group=self.group).epoch():
-            if len(seen) == 0:
-                continue
-            images = first_view(seen).to(self.device, memory_format=torch.channels_last)
-            with evaluating(self.model, self.head):
-                classes.append(self.head(self.model(images)).argmax(dim=1).cpu())
-            places.append(seen.batch.index)
-        index, predicted = (gather_rows(torch.cat(blocks), self.group) for blocks in (places, classes))
-        order = index.argsort()
-        return index[order], predicted[order]
+        extractor = Extractor(self.model, (PROJECTION,), self.head)
+        rows = encode_source(extractor, source, view, title=None, group=self.group)
+        return rows.index, rows.layers[PROJECTION][0].argmax(dim=1)

@@ -51,7 +51,14 @@ def modality_figures(run: OpenedRun, source: Source, observation: Observation) -
     rewrites = None
     if len(several) > 1:
         rewrites = read.first[several], run.needed_text().embed([read.captions[row][1] for row in several])
-    return both_modalities(observation.projection[read.rows], read.first, views=(first, second), rewrites=rewrites)
+    distinct = {several[0].casefold(): row for row, several in reversed([*enumerate(read.captions)])}
+    return both_modalities(
+        observation.projection[read.rows],
+        read.first,
+        views=(first, second),
+        rewrites=rewrites,
+        distinct=sorted(distinct.values()),
+    )
 
 
 @torch.no_grad()

@@ -15,9 +15,10 @@ from eigenview.export.labelling import with_head
 from eigenview.export.names import architecture_of, options_of
 from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
 from eigenview.export.towers import ExportedTowers, export_towers
-from eigenview.files import atomic_path, inside, to_json, write_text
+from eigenview.files import atomic_path, to_json, write_text
 from eigenview.labels import Labeller, read_labeller
 from eigenview.nn import Encoder, build_encoder, read_weights
+from eigenview.nn.onnx_frozen import OnnxEncoder
 from eigenview.runs import NamedEncoder, OpenedRun, is_run, open_named, open_run
 from eigenview.runs.card import KEY, Card, card_of, read_card
 from eigenview.tensors import save_tensors, save_torch, sealed
@@ -89,6 +90,8 @@ def export(
     encoder, seen = (opened, view) if isinstance(opened, Encoder) else (opened.encoder, view or opened.view)
     if seen is None:
         raise SettingError("an encoder of your own needs view=, the CentreView that its images are seen through")
+    if isinstance(encoder, OnnxEncoder):
+        raise SettingError(f"onnx:{encoder.file} holds no module to export: name the run or encoder that it came from")
     place = _place(opened, to, out)
     name, settings = (type(opened).__name__, None) if isinstance(opened, Encoder) else (opened.name, opened.settings)
     card = card_of(encoder, seen, name, settings, format=to)
@@ -131,7 +134,7 @@ def _place(run: OpenedRun | NamedEncoder | Encoder, to: str, out: str | Path | N
     if out is None:
         if not isinstance(run, OpenedRun):
             raise SettingError("an encoder that belongs to no run needs out (-o), the file to write")
-        return inside(run.folder, "export") / f"{to}{SUFFIXES[to][0]}"
+        return run.directory.exports / f"{to}{SUFFIXES[to][0]}"
     place = Path(out)
     if place.suffix not in SUFFIXES[to]:
         raise SettingError(f"{to} is written as {' or '.join(SUFFIXES[to])}; got {place.name!r}")

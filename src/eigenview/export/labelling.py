@@ -30,7 +30,7 @@ class LabellingEncoder(Encoder):
 
     def _labelled(self, vectors: Tensor) -> Tensor:
         centre, directions = self._buffers["centre"], self._buffers["directions"]  # None where there are few columns
-        rows = Projection(self.get_buffer("mean"), self.least, centre, directions)(vectors)
+        rows = Projection(self.get_buffer("mean"), self.least, centre, directions).at_once(vectors)
         return Head(self.get_buffer("weight"), self.get_buffer("bias")).probabilities(rows)
 
 

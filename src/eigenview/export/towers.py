@@ -14,7 +14,7 @@ from eigenview.batches import evaluating
 from eigenview.errors import DataError
 from eigenview.export.onnx_file import TOLERANCE, quiet, require_onnx
 from eigenview.extras import extra_module
-from eigenview.files import atomic_path, inside, to_json, write_text
+from eigenview.files import atomic_path, to_json, write_text
 from eigenview.nn import TextTower, read_weights
 from eigenview.runs import OpenedRun
 from eigenview.runs.card import KEY, card_of
@@ -54,11 +54,13 @@ def export_towers(run: OpenedRun, to: TowerFormat, folder: str | Path | None = N
     each tower as ``encoder.…`` and ``head.…``. Both say in their metadata how images must look.
     """
     text, image = run.needed_text(), ImageTower(run.encoder, run.needed_head())
-    place = inside(run.folder, "export") / "towers" if folder is None else Path(folder)
+    place = run.directory.exports / "towers" if folder is None else Path(folder)
     card = to_json(card_of(run.encoder, run.view, run.name, run.settings, format=to))
     size, suffix = run.view.size, f".{to}"
     images = [torch.rand(rows, run.channels, size, size, device=run.device) for rows, _ in CHECKED]
-    tokens = [torch.randint(1, text.tokenizer.vocabulary, shape, device=run.device) for shape in CHECKED]
+    longest = text.tokenizer.length or max(length for _, length in CHECKED)
+    shapes = [(rows, min(length, longest)) for rows, length in CHECKED]
+    tokens = [torch.randint(1, text.tokenizer.vocabulary, shape, device=run.device) for shape in shapes]
     worst = 0.0
     for name, tower, examples in ((IMAGE, image, images), (TEXT, text, tokens)):
         with atomic_path(place / f"{name}{suffix}") as file, evaluating(tower):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from eigenview.faces.embeddings import Embeddings, open_embeddings
 from eigenview.faces.lists import create_encoder, list_encoders, list_methods, list_views
-from eigenview.faces.run import Run, compare, look, open_encoder, open_run, train
+from eigenview.faces.run import Run, compare, look, open_encoder, open_run
 from eigenview.faces.sweeping import sweep
+from eigenview.faces.training import train
 
 __all__ = [
     "Embeddings",

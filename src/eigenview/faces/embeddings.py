@@ -155,7 +155,7 @@ class Embeddings:
         """
         given = own_labels(self.stored) if labels is None else labels_from(labels, self.stored)
         other = None if against is None else against.stored
-        pictures = None if source is None else open_pictures(source)
+        pictures = _pictures(source)
         audited = audit(
             self.stored, given, against=other, outliers=outliers, copies=copies, sources=(pictures, None), seed=seed
         )
@@ -189,7 +189,7 @@ class Embeddings:
             existing=None if labels is None else labels_from(labels, self.stored),
             classes=classes,
             seed=seed,
-            source=None if source is None else open_pictures(source),
+            source=_pictures(source),
         ) as page:
             serve_page(page, port=port, opens_browser=browser, told=print)
 
@@ -221,7 +221,7 @@ class Embeddings:
 
     def _directory(self, keep_in: str | Path | None) -> RunDirectory:
         """``runs/FILE``, where what is measured is kept unless told otherwise."""
-        return folder_of_vectors(self.stored.place, keep_in or Path("runs") / self.stored.place.stem)
+        return folder_of_vectors(self.stored.place, keep_in)
 
     def diagnose(self) -> Diagnosis:
         """Figures and a verdict, without labels."""

@@ -15,6 +15,7 @@ from eigenview.diagnostics import Diagnosis
 from eigenview.diagnostics.label_free import LabelFree
 from eigenview.evaluation import (
     BASELINES,
+    EVERY_PROTOCOL,
     WORD_PROTOCOLS,
     Compared,
     Folds,
@@ -35,25 +36,13 @@ from eigenview.faces.embeddings import Embeddings, open_embeddings
 from eigenview.labels import Labeller
 from eigenview.names import named_code
 from eigenview.report import write_report
-from eigenview.runs import (
-    LAST,
-    OpenedRun,
-    RunDirectory,
-    Score,
-    TrainConfig,
-    best_encoder,
-    encoder_named,
-    folder_for,
-)
+from eigenview.runs import LAST, OpenedRun, RunDirectory, Score, TrainConfig, best_encoder, encoder_named, folder_for
 from eigenview.runs import open_encoder as open_by_name
 from eigenview.runs import open_run as open_directory
-from eigenview.search import Answer, embed, find_by_words
+from eigenview.search import Answer, embed, find_by_words, find_captions
 from eigenview.search import look as look_at
 from eigenview.search.about import anchored
-from eigenview.search.neighbour_search import Engine
-from eigenview.training import Listener, shown_progress
-from eigenview.training import train as train_config
-from eigenview.training.start import prepare
+from eigenview.search.neighbour_search import Engine, Query
 
 AnyImages = str | Path | Source
 
@@ -67,12 +56,13 @@ class Run:
         *,
         checkpoint: str = LAST,
         encoder: nn.Module | str | None = None,
+        text_encoder: str | None = None,
         device: str = "auto",
         opened: OpenedRun | None = None,
     ) -> None:
         self.directory = RunDirectory.existing(os.path.abspath(folder))  # good after a change of folder, too
         self.checkpoint, self.device, self._encoder = checkpoint, device, encoder
-        self._opened = opened
+        self._text_encoder, self._opened = text_encoder, opened
 
     def __repr__(self) -> str:
         return f"Run({str(self.folder)!r})"
@@ -100,10 +90,12 @@ class Run:
         """The encoder with its weights, its view, head and prototypes."""
         if self._opened is None:
             module = None if isinstance(self._encoder, str) else self._encoder
-            with named_code(self._encoder):
+            with named_code(self._encoder, self._text_encoder):
                 self._opened = open_directory(
                     self.directory, checkpoint=self.checkpoint, encoder=module, device=find_device(self.device)
                 )
+                if self._text_encoder is not None:
+                    self._opened.needed_text()  # built here, where its code is named
         return self._opened
 
     def _source(self, source: AnyImages | None) -> Source:
@@ -124,6 +116,7 @@ class Run:
         supervised: Run | None = None,
         folds: str | None = None,
         test_share: float = TEST_SHARE,
+        templates: Sequence[str] = (),
         cache: str | Path | None = None,
         seed: int = 0,
     ) -> list[Score]:
@@ -131,16 +124,18 @@ class Run:
 
         ``supervised`` is a run trained on labels, as one more baseline; ``folds`` a column of the table ``source`` that
         lists the folds of each row. Of a run that learnt from captions also ``captions`` (recall both ways) or
-        ``zero-shot``, each by itself.
+        ``zero-shot`` (``templates``: prompts in the place of the usual ones, or files of them), each by itself.
         """
         how = Measuring(cache=None if cache is None else Path(cache), seed=seed)
-        if any(name in WORD_PROTOCOLS for name in protocols):
+        for name in protocols:
+            EVERY_PROTOCOL.find(name)
+        if templates or any(name in WORD_PROTOCOLS for name in protocols):
             with named_code(source):
-                return list(word_scores(self.opened, protocols, source, measuring=how))
+                return list(word_scores(self.opened, protocols, source, templates=templates, measuring=how))
         task: Task | Folds
         with named_code(source, test):
             if folds is None:
-                task = open_task(source, test, test_share=test_share, seed=seed)
+                task = open_task(source, test, test_share=test_share, seed=seed, protocols=protocols)
             else:
                 task = open_folds(str(source), column=folds)
         return list(
@@ -182,21 +177,35 @@ class Run:
         with named_code(source):
             return find_by_words(self.opened, text, source, k=k, engine=engine)[1]
 
+    def find_captions(
+        self, pictures: Query | Sequence[Query], source: AnyImages | None = None, *, k: int = 10
+    ) -> tuple[Answer, ...]:
+        """The captions that describe pictures (files, or indices), of its training unless others are given."""
+        with named_code(source):
+            return find_captions(self.opened, pictures, source, k=k)[1]
+
     def embed(
         self, source: str | Path | Source | None = None, out: str | Path | None = None, *, layer: str = "pooled"
     ) -> Embeddings:
         """A vector for every image, of its training unless others are given; ``out`` is ``RUN/embeddings.parquet``."""
-        images = source if source is not None else self._source(None)
         with named_code(source):
-            written = embed(self.opened, images, out, layer=layer)
+            written = embed(self.opened, self._source(None) if source is None else source, out, layer=layer)
         return open_embeddings(written.path, run=self.opened)
 
 
 def open_run(
-    folder: str | Path, *, checkpoint: str = LAST, encoder: nn.Module | str | None = None, device: str = "auto"
+    folder: str | Path,
+    *,
+    checkpoint: str = LAST,
+    encoder: nn.Module | str | None = None,
+    text_encoder: str | None = None,
+    device: str = "auto",
 ) -> Run:
-    """The run in ``folder``. ``encoder``: a module like the one it trained, or the name of the user's own code."""
-    return Run(folder, checkpoint=checkpoint, encoder=encoder, device=device)
+    """The run in ``folder``. ``encoder``: a module like the one it trained, or the name of the user's own code.
+
+    ``text_encoder`` likewise, of a run that learnt from captions.
+    """
+    return Run(folder, checkpoint=checkpoint, encoder=encoder, text_encoder=text_encoder, device=device)
 
 
 @overload
@@ -212,7 +221,8 @@ def compare(
     """
     if unlabelled is None:
         return compare_runs([run.folder for run in runs], protocols=protocols)
-    images = open_images(unlabelled, needs_index=True)
+    with named_code(unlabelled):
+        images = open_images(unlabelled, needs_index=True)
     return {run.folder.name: measure_without_labels(run.opened, images, seed=seed) for run in runs}
 
 
@@ -224,37 +234,23 @@ def open_encoder(
     size: int | None = None,
     weights: str | Path | None = None,
     device: str = "auto",
+    images: Source | None = None,
 ) -> Run:
     """An encoder that is not trained here, by name, to look at ``source`` with; with the verbs of a run.
 
     ``name``: ``efficientnet-lite0``, ``timm:NAME``, ``torchvision:NAME``, ``hf:NAME_OR_FOLDER``,
     ``open_clip:NAME/TAG``, ``onnx:FILE``, one of ours, a run directory, a weights file that ``export`` wrote, or
     ``module:attribute``. What is measured is kept in ``runs/SOURCE-ENCODER`` unless ``keep_in`` says where. ``size``
-    is that of the images it sees, by its makers and the images unless given.
+    is that of the images it sees, by its makers and the images unless given. ``images``: the source, if it is open.
     """
-    return _open_encoder(name, source, _spec(source), keep_in=keep_in, size=size, weights=weights, device=device)
-
-
-def _spec(source: AnyImages) -> str:
-    return anchored(source) if isinstance(source, (str, Path)) else ""
-
-
-def _open_encoder(
-    name: str,
-    source: AnyImages,
-    spec: str,
-    *,
-    keep_in: str | Path | None = None,
-    size: int | None = None,
-    weights: str | Path | None = None,
-    device: str = "auto",
-) -> Run:
-    """:func:`open_encoder` with a source that may be open already; ``spec`` is what opens it again."""
     with named_code(name, source):
+        if isinstance(source, (str, Path)):
+            spec, seen = anchored(source), open_source(source) if images is None else images
+        else:
+            spec, seen = "", source
         settings = encoder_named(name, weights=None if weights is None else os.path.abspath(weights))
-        images = open_source(source) if isinstance(source, (str, Path)) else source
-        folder = keep_in or folder_for(name, spec or images.describe().place, size=size)
-        opened = open_by_name(settings, images, folder, spec=spec, size=size, device=find_device(device))
+        folder = keep_in or folder_for(name, spec or seen.describe().place, size=size)
+        opened = open_by_name(settings, seen, folder, spec=spec, size=size, device=find_device(device))
     return Run(opened.folder, opened=opened)
 
 
@@ -265,50 +261,7 @@ def look(source: AnyImages, *, encoder: str | None = None, seed: int = 0, **opti
     """
     with named_code(source):
         images = open_images(source, needs_index=True)
-    run = _open_encoder(encoder or best_encoder()[0], images, _spec(source), **options)
+    run = open_encoder(encoder or best_encoder()[0], source, images=images, **options)
     look_at(run.opened, images, spec=run.directory.source or None, seed=seed)
     run.report()
     return run
-
-
-def train(
-    source: str | Path | TrainConfig,
-    *,
-    out: str | Path | None = None,
-    method: str | None = None,
-    encoder: str | Mapping[str, Any] | nn.Module | None = None,
-    views: str | Mapping[str, Any] | None = None,
-    resume: bool = False,
-    start: str | None = None,
-    listeners: Sequence[Listener] | None = None,
-    **settings: Any,
-) -> Run:
-    """Learn a representation from images; what is not given is chosen for them and this machine (``run.config``).
-
-    ``source`` is a folder, a table, shards, a named set, or a whole ``TrainConfig`` (code of your own that it names is
-    run only if ``method`` or ``encoder`` names it again here). ``settings`` are those of a run:
-    ``minutes=10`` or ``epochs=…``, ``batch_size``, ``optimizer={"learning_rate": 0.01}``, ``method_settings={…}``.
-    ``start`` is the checkpoint to ``resume`` from, the last one unless given.
-    A method, encoder or source of your own is named ``module:attribute``; an encoder may also be a module. Progress is
-    shown unless other ``listeners`` are given.
-    """
-    told = [shown_progress()] if listeners is None else listeners
-    module = encoder if isinstance(encoder, nn.Module) else None
-    if isinstance(source, TrainConfig):
-        with named_code(method, encoder):  # what settings name may have come from a file, and is not run for that
-            directory = train_config(source, encoder=module, resume=resume, start=start, listeners=told)
-            return Run(directory.folder, encoder=encoder if isinstance(encoder, str) else module)
-    given = {**settings, "source": str(source)}
-    named = {"out": None if out is None else str(out), "method": method}
-    given |= {name: value for name, value in named.items() if value is not None}
-    for name, value in (("encoder", None if module is not None else encoder), ("views", views)):
-        if value is not None:
-            short = {"encoder": "name", "views": "preset"}[name]
-            given[name] = {short: value} if isinstance(value, str) else value
-    chosen = given.get("encoder", {}).get("name")
-    with named_code(method, chosen, str(source)):
-        prepared = prepare(given, resume=resume, encoder=module)
-        directory = train_config(
-            prepared.config, source=prepared.source, encoder=module, resume=resume, start=start, listeners=told
-        )
-    return Run(directory.folder, encoder=module or chosen)

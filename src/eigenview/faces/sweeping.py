@@ -29,8 +29,7 @@ def sweep(
     ``storage`` and whatever else :class:`eigenview.sweeps.SweepConfig` has. The folder also gets a page.
     """
     own = {} if settings is None else settings
-    encoder = own.get("encoder")
-    with named_code(own.get("method"), encoder.get("name") if isinstance(encoder, Mapping) else None):
+    with named_code(own, search, options):
         given = options if out is None else {**options, "out": Path(out)}
         place = None if file is None else Path(file)
         config = gathered(place, given, search=search or {}, settings=own)

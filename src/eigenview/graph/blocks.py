@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -121,7 +122,10 @@ class Similarities:
     def __init__(
         self, kernel: Kernel, anchors: Tensor, candidates: Tensor | None, *, needs: tuple[bool, bool] = (False, False)
     ) -> None:
-        self.kernel, self.settings = kernel, kernel.tensors()
+        # leaves of their own: where one setting is made from another, its gradient must not reach the other twice
+        leaves = {id(setting): setting.detach().requires_grad_() for setting in kernel.tensors()}
+        self.settings = tuple(leaves.values())
+        self.kernel = deepcopy(kernel, dict[int, object](leaves)) if leaves else kernel
         self.anchors = _Side(anchors, torch.zeros_like(anchors) if needs[0] else None)
         if candidates is None:
             self.candidates = self.anchors

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-GROUPS_PER_NEIGHBOUR = 12  # columns are grouped until about this many groups are left for each one wanted
+GROUPS_PER_NEIGHBOUR = 48  # columns are grouped until about this many groups are left for each one wanted
 
 
 def largest(scores: Tensor, k: int, above: Tensor | None = None) -> tuple[Tensor, Tensor, Tensor]:
@@ -29,8 +29,12 @@ def largest(scores: Tensor, k: int, above: Tensor | None = None) -> tuple[Tensor
     chosen = maxima.topk(k, dim=1, sorted=members == 1)
     if members == 1:
         return rows, chosen.values, chosen.indices
-    candidates = (chosen.indices[:, :, None] + torch.arange(members, device=scores.device) * groups).flatten(1)
-    others = torch.arange(groups * members, columns, device=scores.device)
-    candidates = torch.cat([candidates, others.expand(len(rows), -1)], dim=1)
-    values, place = scores[rows[:, None], candidates].topk(k, dim=1)
-    return rows, values, candidates.gather(1, place)
+    # groups as slices: a third of the time that looking columns up one by one takes
+    inside = grouped.transpose(1, 2)[rows[:, None], chosen.indices].flatten(1)
+    values, place = torch.cat([inside, rest[rows]], dim=1).topk(k, dim=1)
+    group = chosen.indices.gather(1, (place // members).clamp_max(k - 1))
+    return (
+        rows,
+        values,
+        torch.where(place < k * members, group + place % members * groups, place + (groups - k) * members),
+    )

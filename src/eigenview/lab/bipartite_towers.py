@@ -33,7 +33,7 @@ from eigenview.evaluation import Measuring, Subject
 from eigenview.lab.agreement import Interval, interval, rotation_to, written
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, MARKERS, panels, reach
-from eigenview.runs import OpenedRun, open_run
+from eigenview.runs import OpenedRun, RunDirectory, open_run
 from eigenview.training import train
 from eigenview.training.start import prepare
 
@@ -87,8 +87,8 @@ def learned_kernel(run: OpenedRun, source: Source, words: Sequence[str], *, how:
     """exp(s·cos) of every image with every word (images, words), at the scale s that the run learnt."""
     features = Subject.of_run(run, with_head=True).features(source, [PROJECTION], how or Measuring())
     images = normalize(features[PROJECTION].double(), dim=1)
-    scale = run.tensors["objective.log_scale"].double().exp()
-    return (scale * (images @ run.needed_text().embed(list(words)).double().T)).exp()
+    assert run.scale is not None
+    return (run.scale * (images @ run.needed_text().embed(list(words)).double().T)).exp()
 
 
 def compared(kernel: Tensor, graph: WordGraph, *, seed: int) -> dict[str, Shares]:
@@ -120,7 +120,7 @@ def towers(settings: LabSettings, folder: Path) -> Iterator[tuple[OpenedRun, Sou
     for seed in seeds:
         out = folder / str(seed)
         if features is not None:
-            shutil.copytree(features, out / "features")
+            shutil.copytree(features, RunDirectory(out).features)
         given: dict[str, Any] = {"out": str(out), "seed": seed, "method": "clip", "batch_size": 256, "workers": 0}
         if is_real:
             assert settings.data is not None
@@ -138,7 +138,7 @@ def towers(settings: LabSettings, folder: Path) -> Iterator[tuple[OpenedRun, Sou
             given |= {"method_settings": {"text": {"depth": 1, "width": 64}}}
             unseen = open_images(f"shapes?count={count}&size=24&seed=1&captioned=yes", needs_index=True)
         run = train(prepare(given).config, looks_back=False)
-        features = out / "features" if is_real else None
+        features = run.features if is_real else None
         yield open_run(run), unseen
 
 

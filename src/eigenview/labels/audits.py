@@ -13,7 +13,7 @@ from eigenview.data import Source
 from eigenview.data.source import NO_LABEL
 from eigenview.errors import DataError
 from eigenview.labels.auditing import HEAD_DIRECTIONS, audit_labels
-from eigenview.labels.graph import ImageGraph, image_graph, projection
+from eigenview.labels.graph import ImageGraph, image_graph, two_projections
 from eigenview.labels.kept import kept_graph
 from eigenview.labels.label_files import Column, GivenLabels, write_table
 from eigenview.labels.leaks import SharedPictures, shared_pictures
@@ -130,10 +130,11 @@ def audit(
     ``against`` is another set, whose pictures that are in this one are found; ``sources`` are the pictures behind the
     two, where they are not found by their names.
     """
-    kept = kept_graph(stored)
     rows, alone = _audited(given, stored)
+    wide, rows_known = two_projections(stored.vectors, directions=HEAD_DIRECTIONS)
+    kept = kept_graph(stored, rows_known=rows_known)
     graph = kept.graph if len(rows) == len(stored) else image_graph(stored.vectors[rows])
-    suspects = _suspects(graph, stored, given, rows, seed)
+    suspects = _suspects(graph, wide[rows], stored, given, rows, seed)
     return Audit(
         labels=len(rows),
         suspects=suspects,
@@ -158,11 +159,9 @@ def _audited(given: GivenLabels, stored: Embeddings) -> tuple[Tensor, tuple[str,
 
 
 def _suspects(
-    graph: ImageGraph, stored: Embeddings, given: GivenLabels, rows: Tensor, seed: int
+    graph: ImageGraph, wide: Tensor, stored: Embeddings, given: GivenLabels, rows: Tensor, seed: int
 ) -> tuple[Suspect, ...]:
-    vectors = stored.vectors[rows]
     several, labels = torch.unique(given.labels[rows], return_inverse=True)
-    wide = projection(vectors, directions=HEAD_DIRECTIONS)(vectors) if stored.width > graph.rows.shape[1] else None
     doubts = audit_labels(graph, labels, rows=wide, seed=seed)
     names = [given.classes[int(number)] for number in several]
     return tuple(

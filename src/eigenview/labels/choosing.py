@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
+from scipy import sparse
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
 from eigenview.graph.clustering import spherical_kmeans
-from eigenview.labels.graph import ImageGraph, graph_of_neighbours, image_graph
+from eigenview.graph.nearest import Neighbours
+from eigenview.labels.graph import NEIGHBOURS, ImageGraph, graph_of_neighbours, image_graph
 from eigenview.labels.spreading import NO_LABEL, label_spreading
 from eigenview.names import Table
 
@@ -44,6 +46,17 @@ def choose(
     if isinstance(count, bool) or not 1 <= count <= free:
         raise SettingError(f"choose 1 to {free} rows, as many as have no label; got {count}")
     return chooser(graph, count, known, torch.Generator().manual_seed(seed))
+
+
+def needs_edges(images: int, classes: int) -> bool:
+    """Whether :func:`choose` looks at edges of the graph: not of many images while labels are of one class or none."""
+    return images <= COVERED or classes > 1
+
+
+def unjoined(rows: Tensor) -> ImageGraph:
+    """The graph of ``rows`` without an edge: to choose by while that needs none, and they are not found yet."""
+    none = Neighbours(rows.new_empty(len(rows), 0), torch.empty(len(rows), 0, dtype=torch.long))
+    return ImageGraph(rows, none, NEIGHBOURS, sparse.csr_array((len(rows), len(rows)), dtype="float32"))
 
 
 def random_rows(graph: ImageGraph, count: int, labels: Tensor, generator: torch.Generator) -> Tensor:
@@ -123,12 +136,13 @@ def _covering(
 
 
 def _standing_for_all(labels: Tensor, count: int, generator: torch.Generator) -> Tensor:
-    """Rows, ascending: all if they are few."""
-    known = labels != NO_LABEL
-    room = max(COVERED - int(known.sum()), COVERED // 2, 2 * count)
-    free = (~known).nonzero().flatten()
+    """Rows, ascending: all if they are few; of very many labels, drawn ones stand for the others too."""
+    known, free = (labels != NO_LABEL).nonzero().flatten(), (labels == NO_LABEL).nonzero().flatten()
+    room = max(COVERED - len(known), COVERED // 2, 2 * count)
     drawn = free[torch.randperm(len(free), generator=generator)[:room]]
-    return torch.cat([known.nonzero().flatten(), drawn]).sort().values
+    if len(known) > COVERED // 2 and len(labels) > COVERED:
+        known = known[torch.randperm(len(known), generator=generator)[: COVERED // 2]]
+    return torch.cat([known, drawn]).sort().values
 
 
 def _unsure(graph: ImageGraph, labels: Tensor) -> Tensor:

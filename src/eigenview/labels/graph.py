@@ -26,6 +26,7 @@ NEIGHBOURS = 15
 KNOWN = 20  # neighbours of each row that are kept, for TypiClust's density
 DIRECTIONS = 128  # more columns than these are reduced: a tenth of the time, and as good a graph
 SAMPLE = 20_000  # rows that the directions are found by
+BLOCK_ROWS = 2048  # projected at a time: what lies between stays small
 ROUNDING = 1e-5  # a row this much shorter than the others, once centred, has no direction but rounding's
 
 Array = NDArray[np.float32]
@@ -42,7 +43,12 @@ class Projection:
 
     def __call__(self, embeddings: Tensor) -> Tensor:
         """(n, p) rows of length 1, or 0 where there is no direction."""
-        rows = _unit(embeddings.detach().to(self.mean.dtype) - self.mean, self.least)
+        starts = range(0, len(embeddings), BLOCK_ROWS) or (0,)
+        return torch.cat([self.at_once(embeddings[start : start + BLOCK_ROWS].detach()) for start in starts])
+
+    def at_once(self, embeddings: Tensor) -> Tensor:
+        """The same without blocks, as exported."""
+        rows = _unit(embeddings.to(self.mean.dtype) - self.mean, self.least)
         if self.centre is None or self.directions is None:
             return rows
         return _unit((rows - self.centre) @ self.directions, ROUNDING)
@@ -114,6 +120,20 @@ def projection(embeddings: Tensor, *, directions: int = DIRECTIONS) -> Projectio
     covariance = ((unit - centre).T @ (unit - centre)).double()
     principal = torch.linalg.eigh(covariance).eigenvectors[:, -directions:].flip(1)
     return replace(centred, centre=centre, directions=principal.to(rows.dtype))
+
+
+def two_projections(embeddings: Tensor, *, directions: int) -> tuple[Tensor, tuple[Projection, Tensor]]:
+    """(rows of so many principal directions, (the graph's projection, its rows)), as two calls of :func:`projection`.
+
+    Principal directions are found once where both are reduced to them: those of the graph are the first.
+    """
+    wide = projection(embeddings, directions=directions)
+    rows = wide(embeddings)
+    if wide.directions is None or directions < DIRECTIONS:
+        narrow = projection(embeddings)
+        return rows, (narrow, narrow(embeddings))
+    narrow = replace(wide, directions=wide.directions[:, :DIRECTIONS].contiguous())
+    return rows, (narrow, _unit(rows[:, :DIRECTIONS], ROUNDING))
 
 
 def _unit(rows: Tensor, least: float) -> Tensor:

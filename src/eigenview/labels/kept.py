@@ -16,7 +16,15 @@ from torch import Tensor
 from eigenview.errors import DataError, SettingError
 from eigenview.files import from_json, to_json
 from eigenview.graph.nearest import Neighbours, nearest
-from eigenview.labels.graph import NEIGHBOURS, ImageGraph, Projection, check_wish, graph_of_neighbours, projection
+from eigenview.labels.graph import (
+    DIRECTIONS,
+    NEIGHBOURS,
+    ImageGraph,
+    Projection,
+    check_wish,
+    graph_of_neighbours,
+    projection,
+)
 from eigenview.search.approximate import Recall, approximate_nearest, content_digest
 from eigenview.search.neighbour_search import OPERATIONS_A_SECOND, Engine
 from eigenview.search.stored import Embeddings
@@ -41,15 +49,25 @@ class _Notes:
     version: int = 1
 
 
-def kept_graph(stored: Embeddings, *, neighbours: int = NEIGHBOURS, engine: Engine | None = None) -> KeptGraph:
+def graph_rows(stored: Embeddings) -> tuple[Projection, Tensor]:
+    """What distances are taken between (n, p), and how it came of the vectors: all of a graph but its edges."""
+    to_rows = projection(stored.vectors)
+    return to_rows, to_rows(stored.vectors)
+
+
+def kept_graph(
+    stored: Embeddings,
+    *,
+    neighbours: int = NEIGHBOURS,
+    engine: Engine | None = None,
+    rows_known: tuple[Projection, Tensor] | None = None,
+) -> KeptGraph:
     """The graph of ``stored``, read or made. ``engine`` None: exact while that is bearable, faiss beyond."""
     known = check_wish(len(stored), neighbours)
     if engine not in (None, "exact", "faiss"):
         raise SettingError(f"engine must be exact or faiss; got {engine!r}")
-    file = stored.place.with_name(f"{stored.place.name}.graph")
-    content = content_digest(stored)
-    to_rows = projection(stored.vectors)
-    rows = to_rows(stored.vectors)
+    file, content = _file(stored), content_digest(stored)
+    to_rows, rows = rows_known or graph_rows(stored)
     kept = _read(file, content, known)
     if kept is None or (engine is not None and (kept[1] is None) != (engine == "exact")):
         kept = _sought(stored, rows, known, engine or _bearable(rows))
@@ -57,9 +75,33 @@ def kept_graph(stored: Embeddings, *, neighbours: int = NEIGHBOURS, engine: Engi
     return KeptGraph(graph_of_neighbours(rows, kept[0], neighbours), to_rows, kept[1])
 
 
+def graph_seconds(stored: Embeddings) -> float | None:
+    """How long the graph will take, about; 0 where one is kept, None where it will be approximate."""
+    if _file(stored).is_file():
+        return 0.0
+    seconds = _exact_seconds(len(stored), min(stored.width, DIRECTIONS))
+    return seconds if seconds <= BEARABLE else None
+
+
+def kept_recall(stored: Embeddings) -> Recall | None:
+    """Of the graph that is kept beside ``stored``; None: exact, or there is none."""
+    file = _file(stored)
+    try:
+        return from_json(_Notes, read_sealed(file)[1]["notes"], file).recall
+    except (DataError, KeyError):
+        return None
+
+
+def _file(stored: Embeddings) -> Path:
+    return stored.place.with_name(f"{stored.place.name}.graph")
+
+
+def _exact_seconds(images: int, columns: int) -> float:
+    return 2 * images**2 * columns / OPERATIONS_A_SECOND
+
+
 def _bearable(rows: Tensor) -> Engine:
-    seconds = 2 * len(rows) ** 2 * rows.shape[1] / OPERATIONS_A_SECOND
-    return "exact" if seconds <= BEARABLE else "faiss"
+    return "exact" if _exact_seconds(*rows.shape) <= BEARABLE else "faiss"
 
 
 def _sought(stored: Embeddings, rows: Tensor, known: int, engine: Engine) -> tuple[Neighbours, Recall | None]:

@@ -27,7 +27,8 @@ from eigenview.errors import DataError, SettingError, WriteError
 from eigenview.extras import extra_module
 from eigenview.files import atomic_path
 from eigenview.names import printable
-from eigenview.search.stored import NAMES, Embeddings
+from eigenview.search.formats import NAMES
+from eigenview.search.stored import Embeddings
 
 TABLES = (".csv", ".parquet")  # that are written
 READ = (*TABLES, ".tsv", ".jsonl")

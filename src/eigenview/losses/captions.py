@@ -13,7 +13,7 @@ from eigenview.distributed import Group, refusing_together, row_counts
 from eigenview.errors import ShapeError
 from eigenview.graph.checks import check_embeddings, check_enough
 from eigenview.graph.coupling import Coupling
-from eigenview.graph.kernels import CosineKernel, Kernel
+from eigenview.graph.kernels import CosineKernel, Kernel, ScaledKernel
 from eigenview.graph.scalars import Scalar
 from eigenview.graph.streaming import softplus
 from eigenview.graph.targets import SameItem, Target, from_captions, from_vectors
@@ -64,6 +64,7 @@ def siglip_loss(
     *,
     temperature: Scalar = 0.1,
     bias: Scalar = -10.0,
+    kernel: Kernel | None = None,
     image_ids: Tensor | None = None,
     text_ids: Tensor | None = None,
     normalize: bool = True,
@@ -72,18 +73,25 @@ def siglip_loss(
 ) -> Tensor:
     """−(1/n) Σ_ij log σ(± (cos_ij/τ + b)), + where image i and text j match: every edge by itself.
 
-    Shapes and ids as :func:`clip_loss`; n counts the images that have a caption in the batch. Chance (constant
-    embeddings, s = 1/τ + b): softplus(−s) + (n−1)·softplus(s).
+    ``kernel``: the log of any other in the place of cos/τ. Shapes and ids as :func:`clip_loss`; n counts the images
+    that have a caption in the batch. Chance (constant embeddings, s = 1/τ + b): softplus(−s) + (n−1)·softplus(s).
     """
     forth, _ = _targets(image, text, image_ids, text_ids, group, as_indicators=True)
     coupling = Coupling(
-        CosineKernel(temperature, bias),
+        _with_bias(kernel, temperature, bias),
         prior="bernoulli",
         partition="all",
         normalize=normalize,
         check_values=check_values,
     )
     return coupling(image, text, target=forth, group=group)
+
+
+def _with_bias(kernel: Kernel | None, temperature: Scalar, bias: Scalar) -> Kernel:
+    """log k + b, of exp(cos/τ) unless a kernel is given."""
+    if kernel is None:
+        return CosineKernel(temperature, bias)
+    return ScaledKernel(bias.exp() if isinstance(bias, Tensor) else math.exp(bias), kernel)
 
 
 def _targets(
@@ -150,6 +158,7 @@ class SigLIPLoss(_LearnsScale, of=siglip_loss):
 
     temperature: InitVar[float] = 0.1
     bias: Scalar = -10.0
+    kernel: Kernel | None = None
     normalize: bool = True
     group: Group = None
 
@@ -158,6 +167,8 @@ class SigLIPLoss(_LearnsScale, of=siglip_loss):
         self.bias = nn.Parameter(torch.tensor(float(self.bias)))
 
     def chance_level(self, items: int) -> float:
-        assert self.log_scale is not None
-        logit = self.log_scale.detach().double().exp() + torch.as_tensor(self.bias).detach().double()
+        temperature = 1.0 if self.log_scale is None else (-self.log_scale.detach().double()).exp()
+        kernel = _with_bias(self.kernel, temperature, torch.as_tensor(self.bias).detach().double())
+        constant = torch.full((1, 2), 0.5**0.5, dtype=torch.float64)
+        logit = kernel.pairs(constant, constant).detach()
         return float(softplus(-logit) + (items - 1) * softplus(logit))

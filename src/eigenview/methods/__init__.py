@@ -52,6 +52,8 @@ METHODS: Table[type[Method]] = Table(
     more=", or module:attribute of your own",
 )
 
+DEFAULT_METHOD = "align-uniform"  # what learnt most in equal time, wherever it was measured (docs/training.md)
+
 
 def find_method(name: str) -> type[Method]:
     """The method called ``name``: of ``METHODS``, or ``module:attribute`` of a user's own (:func:`own_method`)."""
@@ -59,6 +61,7 @@ def find_method(name: str) -> type[Method]:
 
 
 __all__ = [
+    "DEFAULT_METHOD",
     "METHODS",
     "HeadPart",
     "Method",

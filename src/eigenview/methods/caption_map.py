@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from eigenview.errors import SettingError, ShapeError
+from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.names import own_code
 from eigenview.nn import Tokenizer
 from eigenview.nn.text import by_length
@@ -33,6 +33,8 @@ def caption_map(captions: Iterable[str], tokenizer: Tokenizer, *, width: int = W
     from sklearn.decomposition import TruncatedSVD
 
     texts = sorted({text for text, _ in zip(captions, range(MOST), strict=False)})
+    if len(texts) < 2:
+        raise DataError("soft targets compare captions, and all captions here are the same")
     batches = (tokenizer(texts[start : start + 4096]) for start in range(0, len(texts), 4096))
     rows = [row[row > 0].numpy() for batch in batches for row in batch]
     ends = np.cumsum([0, *map(len, rows)])

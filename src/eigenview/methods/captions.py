@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal
@@ -31,7 +30,7 @@ from eigenview.methods.method import (
     by_view,
     objective_from,
 )
-from eigenview.nn import Encoder, build_head
+from eigenview.nn import Encoder, build_head, in_micro_batches
 from eigenview.nn.settings import TextSettings
 from eigenview.nn.text import by_length
 from eigenview.nn.tokens import text_digest
@@ -80,17 +79,21 @@ class CaptionMethod(Method):
         """Fixed vectors (m, p) of the captions, where they say how far images belong together; None: ids say it."""
         return None
 
-    @abstractmethod
     def logs(self) -> dict[str, Tensor]:
         """What the objective has learnt."""
+        learnt = {name: value.detach() for name, value in self.objective.named_parameters(recurse=False)}
+        return {"scale": learnt.pop("log_scale").exp(), **learnt} if "log_scale" in learnt else learnt
+
+    def undecayed_parts(self) -> tuple[str, ...]:
+        return tuple(f"objective.{name}" for name, _ in self.objective.named_parameters())
 
     def step(self, batch: ViewedBatch) -> StepOutput:
-        images = by_view(self.head(self.features(batch)), batch.items)
+        images, micro_batch = by_view(self.head(self.features(batch)), batch.items), self.context.micro_batch
         captions = drawn_captions(batch, self.settings.caption_weights, self.context.seed)
         has_one = torch.tensor([caption is not None for caption in captions], device=images[0].device)
         drawn = [caption for caption in captions if caption is not None]
         tokens = self.tokenizer(drawn).to(images[0].device)
-        texts = self.text_head(by_length(self.text, tokens))
+        texts = self.text_head(by_length(lambda rows: in_micro_batches(self.text, rows, micro_batch), tokens))
         more = self.soft_targets(drawn, tokens)
         ids, is_first, repeats = joined_ids(batch.indices, captions, self.context.group)
         kept = is_first if self.settings.repeats == "left-out" else torch.ones_like(is_first)
@@ -119,7 +122,8 @@ class CaptionMethod(Method):
         head = HeadPart("clip", output=self.head.output_width, prefix="text_head.")
         kept = {"tokenizer": text_digest(self.tokenizer.text), "config": getattr(self.text, "config", "")}
         text = TextPart(chosen.name, chosen.width, chosen.depth, head, **kept)
-        return replace(super().parts(), text=text)
+        has_scale = "log_scale" in dict(self.objective.named_parameters())
+        return replace(super().parts(), text=text, log_scale="objective.log_scale" if has_scale else "")
 
 
 def _both(vectors: Tensor, views: int) -> dict[str, Tensor]:
@@ -175,7 +179,7 @@ def _hash(caption: str) -> int:
 
 
 class CLIPSettings(CaptionSettings):
-    temperature: float = Field(0.07, gt=0)  # at first: its logarithm is learnt, between 0.01 and 1
+    temperature: float = Field(0.07, ge=0.01, le=1)  # at first: its logarithm is learnt, between 0.01 and 1
     kernel: str | None = None  # as text, such as Laplacian(0.2), in the place of the cosine; its settings stay
     soft_targets: bool = False  # images belong together as far as their captions are alike (X-CLR), by TF-IDF and SVD
     target_temperature: float = Field(0.1, gt=0)  # of soft targets
@@ -209,12 +213,6 @@ class CLIPMethod(CaptionMethod):
     def after_update(self) -> None:
         self.objective.clamp()
 
-    def logs(self) -> dict[str, Tensor]:
-        return {} if self.objective.log_scale is None else {"scale": self.objective.log_scale.detach().exp()}
-
-    def undecayed_parts(self) -> tuple[str, ...]:
-        return () if self.objective.log_scale is None else ("objective.log_scale",)
-
     def chance_level(self, items: int) -> float:
         """ln n, and ln n·views the other way."""
         return self.objective.chance_level(items) + math.log(sum(self.context.views)) / 2
@@ -223,6 +221,7 @@ class CLIPMethod(CaptionMethod):
 class SigLIPSettings(CaptionSettings):
     temperature: float = Field(0.1, gt=0)  # at first: its logarithm is learnt
     bias: float = -10.0  # at first: it is learnt, too
+    kernel: str | None = None  # as text: its logarithm in the place of the cosine / temperature; its settings stay
 
 
 class SigLIPMethod(CaptionMethod):
@@ -233,14 +232,6 @@ class SigLIPMethod(CaptionMethod):
     def __init__(self, encoder: Encoder, settings: SigLIPSettings, context: MethodContext) -> None:
         super().__init__(encoder, settings, context)
         self.objective = objective_from(SigLIPLoss, settings, context.group, temperature=settings.temperature)
-
-    def logs(self) -> dict[str, Tensor]:
-        bias = torch.as_tensor(self.objective.bias).detach()
-        assert self.objective.log_scale is not None
-        return {"scale": self.objective.log_scale.detach().exp(), "bias": bias}
-
-    def undecayed_parts(self) -> tuple[str, ...]:
-        return ("objective.log_scale", "objective.bias")
 
     def chance_level(self, items: int) -> float:
         return self.objective.chance_level(items)

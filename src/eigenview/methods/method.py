@@ -96,6 +96,7 @@ class MethodParts:
     head: HeadPart | None = None
     prototypes: tuple[str, ...] = ()  # tensors (K, d) that the projections are compared with
     text: TextPart | None = None  # embeds words beside the projections
+    log_scale: str = ""  # a tensor: the logarithm of what cosines are multiplied with, where it is learnt
 
     @classmethod
     def of_settings(cls, settings: MethodSettings) -> MethodParts:

@@ -250,6 +250,13 @@ def keep_statistics(module: nn.Module) -> nn.Module:
     return _replace(module, KeptBatchNorm)
 
 
+def quicken_statistics(module: nn.Module, least: float) -> None:
+    """Let running statistics move by at least ``least`` of the way with each batch; slower ones need many batches."""
+    for norm in module.modules():
+        if isinstance(norm, _BatchNorm) and norm.momentum is not None:
+            norm.momentum = max(norm.momentum, least)
+
+
 def _replace(module: nn.Module, build: Any, but_not_in: tuple[type[nn.Module], ...] = ()) -> nn.Module:
     if isinstance(module, (KeptBatchNorm, *but_not_in)):
         return module

@@ -10,11 +10,11 @@ from eigenview.names import Table, is_code
 from eigenview.nn.alexnet import SmallAlexNet
 from eigenview.nn.efficientnet import EfficientNetLite0
 from eigenview.nn.encoder import Encoder
-from eigenview.nn.hugging_face import hf_model
-from eigenview.nn.image_models import timm_model, torchvision_model
+from eigenview.nn.hugging_face import hf_model, transformers_for
+from eigenview.nn.image_models import timm_model, timm_with, torchvision_model, torchvision_with
 from eigenview.nn.inputs import LoadedEncoder
-from eigenview.nn.onnx_frozen import onnx_model
-from eigenview.nn.open_clip_models import open_clip_model
+from eigenview.nn.onnx_frozen import onnx_model, onnxruntime_for
+from eigenview.nn.open_clip_models import open_clip_model, open_clip_with
 from eigenview.nn.resnet import STEMS, Architecture, ResNet, Stem, automatic_stem
 from eigenview.nn.small import SmallEncoder
 from eigenview.nn.vit import Transformer, VisionTransformer
@@ -91,9 +91,12 @@ def library_of(name: str) -> str:
     return library if model and library in LIBRARIES else ""
 
 
-def check_encoder_name(name: str) -> None:
-    """Refuse what names no encoder, without building one."""
-    if not is_own_encoder(name) and not library_of(name):
+def check_encoder_name(name: str, *, pretrained: bool = True) -> None:
+    """Refuse what names no encoder, without building one: a library must be there, and have the model."""
+    library = library_of(name)
+    if library:
+        CHECKS[library](name.partition(":")[2], pretrained=pretrained)
+    elif not is_own_encoder(name):
         ENCODERS.find(name)
 
 
@@ -132,4 +135,11 @@ LIBRARIES: dict[str, Callable[..., LoadedEncoder]] = {
     "hf": hf_model,
     "open_clip": open_clip_model,
     "onnx": onnx_model,
+}
+CHECKS: dict[str, Callable[..., object]] = {
+    "timm": timm_with,
+    "torchvision": torchvision_with,
+    "hf": transformers_for,
+    "open_clip": open_clip_with,
+    "onnx": onnxruntime_for,
 }

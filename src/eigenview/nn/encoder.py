@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.errors import SettingError, ShapeError
+from eigenview.names import did_you_mean
 
 POOLED = "pooled"  # on every encoder: what its forward returns
 
@@ -72,7 +73,8 @@ def check_layers(layers: Sequence[str], known: Sequence[str]) -> None:
     unknown = [name for name in layers if name not in known]
     if unknown or not layers:
         got = f"no layer {', '.join(map(repr, unknown))} in this encoder" if unknown else "no layer was asked for"
-        raise SettingError(f"{got}; it has {', '.join(known)}")
+        meant = did_you_mean(unknown[0], known) if unknown else ""
+        raise SettingError(f"{got}; it has {', '.join(known)}{meant}")
 
 
 def global_average(maps: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ import inspect
 import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
@@ -83,14 +82,18 @@ def hf_model(name: str, *, channels: int, image_size: int | None, pretrained: bo
 @contextmanager
 def asking(name: str, *, asks: bool) -> Iterator[ModuleType]:
     """The library, which within may read the folder ``name`` or, where it ``asks``, the hub."""
-    called = f"hf:{name}"
-    transformers = library("transformers", called)
-    is_local = Path(name).is_dir()
-    if asks and not is_local and (name.startswith((".", "/", "~")) or name.count("/") > 1):
-        raise DataError(f"no such folder: {printable(name)}; is the path right?")
+    transformers, is_local = transformers_for(name, asks=asks), Path(name).is_dir()
     hub = hugging_face_hub() if asks and not is_local else None
-    with loading(called, hub=hub), _without_bars(transformers, is_local):
+    with loading(f"hf:{name}", hub=hub), _without_bars(transformers, is_local):
         yield transformers
+
+
+def transformers_for(name: str, *, asks: bool = True, **_others: bool) -> ModuleType:
+    """The library; a name that can only be a folder must be there."""
+    transformers = library("transformers", f"hf:{name}")
+    if asks and not Path(name).is_dir() and (name.startswith((".", "/", "~")) or name.count("/") > 1):
+        raise DataError(f"no such folder: {printable(name)}; is the path right?")
+    return transformers
 
 
 def built(transformers: ModuleType, name: str, side: Side, *, pretrained: bool, config: str) -> tuple[nn.Module, Any]:
@@ -169,7 +172,7 @@ def _preprocessing(name: str) -> Path | None:
     if Path(name).is_dir():
         file = Path(name) / PREPROCESSOR
         return file if file.is_file() else None
-    hub = import_module("huggingface_hub")
+    hub = library("huggingface_hub", f"hf:{name}")
     try:
         return Path(hub.hf_hub_download(name, PREPROCESSOR))
     except hub.errors.EntryNotFoundError:

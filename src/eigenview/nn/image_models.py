@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from torch import nn
@@ -20,11 +19,7 @@ CLASSIFIERS = ("fc", "classifier", "head", "heads")  # where torchvision's model
 def timm_model(name: str, *, channels: int, image_size: int | None, pretrained: bool) -> LoadedEncoder:
     """A timm model without its classifier. One that is built for a size is built for ``image_size``."""
     called = f"timm:{name}"
-    timm = library("timm", called)
-    base, _, tag = name.partition(".")
-    check_model(base, timm.list_models(), "timm")
-    if tag:
-        check_model(name, timm.list_pretrained(f"{base}.*"), "timm")
+    timm = timm_with(name)
     with loading(called, hub=hugging_face_hub() if pretrained else None):
         create = partial(timm.create_model, name, pretrained=pretrained, num_classes=0, in_chans=channels)
         model = _created(create, image_size)
@@ -34,6 +29,16 @@ def timm_model(name: str, *, channels: int, image_size: int | None, pretrained: 
     weights = origin.get("hf_hub_id") or origin.get("url") or "timm" if pretrained else RANDOM
     encoder = wrap(model, channels=channels, image_size=image_size or given.size)
     return LoadedEncoder(encoder, given.at(image_size), EncoderFacts(called, f"timm {timm.__version__}", str(weights)))
+
+
+def timm_with(name: str, **_others: bool) -> Any:
+    """The library, which must have a model of that name, and the tag's weights where it names some."""
+    timm = library("timm", f"timm:{name}")
+    base, _, tag = name.partition(".")
+    check_model(base, timm.list_models(), "timm")
+    if tag:
+        check_model(name, timm.list_pretrained(f"{base}.*"), "timm")
+    return timm
 
 
 def _created(create: partial[nn.Module], image_size: int | None) -> nn.Module:
@@ -66,8 +71,7 @@ def torchvision_model(name: str, *, channels: int, image_size: int | None, pretr
     called = f"torchvision:{name}"
     if channels != 3:
         raise SettingError(f"torchvision's models take 3 channels; got channels={channels}: use ours or timm's")
-    models = library("torchvision.models", called)
-    check_model(name, models.list_models(module=models), "torchvision")
+    models = torchvision_with(name)
     with loading(called):
         weights = models.get_model_weights(name).DEFAULT
         model = models.get_model(name, weights=weights if pretrained else None)
@@ -82,8 +86,15 @@ def torchvision_model(name: str, *, channels: int, image_size: int | None, pretr
         std=tuple(seen.std),
         interpolation=interpolation_named(str(seen.interpolation.value), called),
     )
-    version = f"torchvision {import_module('torchvision').__version__}"
+    version = f"torchvision {library('torchvision', called).__version__}"
     encoder = wrap(model, channels=3, image_size=image_size or given.size)
     return LoadedEncoder(
         encoder, given.at(image_size), EncoderFacts(called, version, str(weights) if pretrained else RANDOM)
     )
+
+
+def torchvision_with(name: str, **_others: bool) -> Any:
+    """The library's models, among which must be that name."""
+    models = library("torchvision.models", f"torchvision:{name}")
+    check_model(name, models.list_models(module=models), "torchvision")
+    return models

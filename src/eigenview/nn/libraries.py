@@ -11,11 +11,11 @@ import urllib.request
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from types import ModuleType
 
 from eigenview.errors import EigenviewError, SettingError
-from eigenview.names import did_you_mean
+from eigenview.extras import extra_module, optional_module
+from eigenview.names import did_you_mean, reason_of
 
 WAIT = 8.0  # seconds that a hub has for its first answer
 PACKAGES = {"open_clip": "open_clip_torch"}  # where pip knows a library by another name
@@ -24,21 +24,17 @@ PACKAGES = {"open_clip": "open_clip_torch"}  # where pip knows a library by anot
 def library(module: str, encoder: str) -> ModuleType:
     """A library that an encoder needs; without it, one line that says what to do."""
     name = module.partition(".")[0]
-    try:
-        with _quiet():
-            return import_module(module)
-    except Exception as error:  # one that was built for another torch raises nearly anything
-        raise SettingError(
-            f"encoder {encoder} needs {name}, which does not import here ({first_line(error)}); "
-            f"pip install {PACKAGES.get(name, name)}, or use one of our own encoders"
-        ) from None
+    with _quiet():
+        return extra_module(module, package=PACKAGES.get(name, name), purpose=f"encoder {encoder}")
 
 
 def check_model(name: str, known: Iterable[str], library: str) -> None:
-    """Refuse a name that a library does not have, with the nearest that it has."""
+    """Refuse a name that a library does not have, with the nearest that it has and the call that lists them all."""
     names = list(known)
     if name not in names:
-        raise SettingError(f"{library} has no model {name!r}{did_you_mean(name, names)}")
+        meant = did_you_mean(name, names) or ";"
+        listing = f"{'torchvision.models' if library == 'torchvision' else library}.list_models()"
+        raise SettingError(f"{library} has no model {name!r}{meant} {listing} lists them")
 
 
 @contextmanager
@@ -61,7 +57,7 @@ def loading(encoder: str, *, hub: str | None = None) -> Iterator[None]:
     except Exception as error:  # a library may raise nearly anything
         if not is_there:
             raise _unreachable(encoder, f"{hub} does not answer and nothing is in its cache") from None
-        raise SettingError(f"encoder {encoder} cannot be built: {first_line(error)}") from None
+        raise SettingError(f"encoder {encoder} cannot be built: {reason_of(error)}") from None
     finally:
         socket.setdefaulttimeout(before)
 
@@ -70,15 +66,11 @@ def hugging_face_hub() -> str:
     return os.environ.get("HF_ENDPOINT") or "https://huggingface.co"
 
 
-def first_line(error: BaseException) -> str:
-    lines = str(error).strip().splitlines()
-    return lines[0][:300] if lines else type(error).__name__
-
-
 def _unreachable(encoder: str, why: str) -> SettingError:
     return SettingError(
-        f"the weights of {encoder} cannot be fetched ({why}): give a local file (encoder.weights) or folder, "
-        "try again later, or ask for random weights"
+        f"the weights of {encoder} cannot be fetched ({why}): give a local file (--weights FILE, of train "
+        "--encoder.weights FILE) or folder (hf:FOLDER), try again later, or train from random ones "
+        "(--encoder.no-pretrained)"
     )
 
 
@@ -99,7 +91,7 @@ def _answers(hub: str) -> bool:
 
 @contextmanager
 def _offline(is_offline: bool) -> Iterator[None]:
-    constants = import_module("huggingface_hub.constants") if is_offline else None
+    constants = optional_module("huggingface_hub.constants") if is_offline else None
     before = getattr(constants, "HF_HUB_OFFLINE", False)
     try:
         if constants is not None:

@@ -13,10 +13,9 @@ from torch import Tensor
 from eigenview.errors import DataError, SettingError
 from eigenview.extras import extra_module
 from eigenview.files import file_digest, from_json
-from eigenview.names import printable
+from eigenview.names import printable, reason_of
 from eigenview.nn.encoder import POOLED, Encoder, Step, check_layers, global_average
 from eigenview.nn.inputs import EncoderFacts, InputSpec, LoadedEncoder
-from eigenview.nn.libraries import first_line
 
 CARD = "eigenview"  # the key of the description that our own export writes
 
@@ -81,9 +80,7 @@ def onnx_model(name: str, *, channels: int, image_size: int | None, pretrained: 
     file = Path(name)
     if not pretrained:
         raise SettingError(f"onnx:{name} is frozen: it has no random weights, and it cannot be trained")
-    if not file.is_file():
-        raise DataError(f"no such file: {printable(file)}; is the path right?")
-    onnxruntime = extra_module("onnxruntime", extra="onnx", purpose="an ONNX encoder")
+    onnxruntime = onnxruntime_for(name)
     session = _session(onnxruntime, file)
     inputs = session.get_inputs()
     if len(inputs) != 1 or len(inputs[0].shape) != 4:
@@ -99,9 +96,16 @@ def onnx_model(name: str, *, channels: int, image_size: int | None, pretrained: 
     try:
         encoder.feature_width = encoder(torch.zeros(1, encoder.channels, side, side)).shape[1]
     except Exception as error:  # onnxruntime's own kinds
-        raise DataError(f"{printable(file)} fails on an image of {side} pixels: {first_line(error)}") from None
+        raise DataError(f"{printable(file)} fails on an image of {side} pixels: {reason_of(error)}") from None
     version = f"onnxruntime {onnxruntime.__version__}"
     return LoadedEncoder(encoder, given, EncoderFacts(f"onnx:{name}", version, file.name, encoder.digest))
+
+
+def onnxruntime_for(name: str, **_others: bool) -> Any:
+    """The library that runs the file, which must be there."""
+    if not Path(name).is_file():
+        raise DataError(f"no such file: {printable(name)}; is the path right?")
+    return extra_module("onnxruntime", extra="onnx", purpose="an ONNX encoder")
 
 
 def _session(onnxruntime: Any, file: Path) -> Any:
@@ -111,7 +115,7 @@ def _session(onnxruntime: Any, file: Path) -> Any:
     try:
         return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime's own kinds
-        raise DataError(f"{printable(file)} is no ONNX model that runs here: {first_line(error)}") from None
+        raise DataError(f"{printable(file)} is no ONNX model that runs here: {reason_of(error)}") from None
 
 
 @dataclass(frozen=True)

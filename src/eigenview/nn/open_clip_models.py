@@ -30,20 +30,27 @@ def open_clip_model(name: str, *, channels: int, image_size: int | None, pretrai
 def whole_model(name: str, *, pretrained: bool, **options: Any) -> tuple[Any, str]:
     """``NAME/TAG`` with both of its towers, and the version of open_clip."""
     called = f"open_clip:{name}"
-    open_clip = library("open_clip", called)
+    open_clip = open_clip_with(name, pretrained=pretrained)
+    model_name, _, tag = name.partition("/")
+    is_file = pretrained and Path(tag).is_file()
+    with loading(called, hub=hugging_face_hub() if pretrained and not is_file else None):
+        model = open_clip.create_model(model_name, pretrained=tag if pretrained else None, **options)
+    return model, open_clip.__version__
+
+
+def open_clip_with(name: str, *, pretrained: bool) -> Any:
+    """The library, which must have a model of that name, and the tag's weights where they are asked for."""
+    open_clip = library("open_clip", f"open_clip:{name}")
     model_name, _, tag = name.partition("/")
     check_model(model_name, open_clip.list_models(), "open_clip")
-    is_file = pretrained and Path(tag).is_file()
-    if pretrained and not is_file:
+    if pretrained and not Path(tag).is_file():
         tags = open_clip.list_pretrained_tags_by_model(model_name)
         if tag not in tags:
             raise SettingError(
                 f"open_clip:{model_name}/TAG names its weights, a local file or one of {', '.join(tags) or 'none'}; "
                 f"got {tag!r}{did_you_mean(tag, tags)}"
             )
-    with loading(called, hub=hugging_face_hub() if pretrained and not is_file else None):
-        model = open_clip.create_model(model_name, pretrained=tag if pretrained else None, **options)
-    return model, open_clip.__version__
+    return open_clip
 
 
 def _input(settings: dict[str, Any], called: str) -> InputSpec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -66,14 +66,13 @@ class TextTransformer(TextEncoder):
         return pooled
 
 
-def by_length(encoder: nn.Module, tokens: Tensor, *, rows: int = 64) -> Tensor:
+def by_length(encoder: Callable[[Tensor], Tensor], tokens: Tensor, *, rows: int = 64) -> Tensor:
     """The features of all texts, those of like length together: on a CPU nobody computes with half a batch of padding.
 
     On other devices all at once.
     """
     if tokens.device.type != "cpu" or len(tokens) <= rows:
-        features: Tensor = encoder(tokens)
-        return features
+        return encoder(tokens)
     lengths, order = (tokens != PADDING).sum(dim=1).sort(stable=True)
     pieces = [
         encoder(tokens[places][:, : int(longest[-1])])
@@ -94,10 +93,12 @@ class TextTower(nn.Module):
 
     @torch.no_grad()
     def embed(self, texts: Sequence[str], *, at_once: int = 512) -> Tensor:
-        """(n, d) float32 on the CPU, in the order of the texts."""
+        """(n, d) float32 on the CPU, in the order of the texts; equal texts have equal vectors, to the last bit."""
         device = next(self.parameters(), torch.empty(0)).device
+        places = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+        distinct = list(places)
         rows = [
-            self(self.tokenizer(texts[start : start + at_once]).to(device)).float().cpu()
-            for start in range(0, len(texts), at_once)
+            self(self.tokenizer(distinct[start : start + at_once]).to(device)).float().cpu()
+            for start in range(0, len(distinct), at_once)
         ]
-        return torch.cat(rows)
+        return torch.cat(rows)[[places[text] for text in texts]]

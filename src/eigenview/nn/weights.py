@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.errors import DataError
+from eigenview.names import reason_of
 from eigenview.nn.positions import fitted_positions
 from eigenview.tensors import read_sealed
 
@@ -100,7 +101,8 @@ def read_weights(path: str | Path) -> dict[str, Tensor]:
             "save its state dict alone, or as safetensors"
         ) from error
     except Exception as error:  # a damaged pickle can raise nearly anything
-        raise DataError(f"{path} is not a readable torch file ({error}); is it cut short?") from error
+        why = f" ({reason_of(error)})" if isinstance(error, (OSError, RuntimeError)) else ""  # others name no cause
+        raise DataError(f"{path} cannot be read by torch{why}; is it cut short, or no file of weights?") from error
     return _state_dict(content, path)
 
 

@@ -105,7 +105,7 @@ def words_examples(words: Words, sample: Sample) -> Html:
         pictures = [thumb(sample, row, mark="query" if row == example.own else "") for row in example.rows]
         said = element("span.caption", element("b", example.text), element("span", f"cosine {example.cosines[0]:.2f}"))
         lines.append(element("li", thumb(sample, example.own, mark="query"), said, element("span.strip", *pictures)))
-    for answer in words.found:
+    for answer in words.answers:
         texts = [
             element("p.caption", element("b", text), element("span", f"cosine {cosine:.2f}"))
             for text, cosine in zip(answer.texts, answer.cosines, strict=True)

@@ -15,7 +15,7 @@ from eigenview.report.html import Html, asset, element, script_json
 from eigenview.report.run_files import RunFiles
 from eigenview.report.structure import Structure
 
-SCRIPTS = ("theme.js", "marks.js", "charts.js", "map.js")
+SCRIPTS = ("theme.js", "marks.js", "plane.js", "charts.js", "map.js")
 STYLES = ("theme.css", "report.css")
 
 

@@ -12,6 +12,7 @@ from eigenview.errors import EigenviewError
 from eigenview.evaluation.subjects import COMPARED_WITH
 from eigenview.files import JSON
 from eigenview.runs import Metrics, RunDirectory, Sample, Score
+from eigenview.runs.directory import DATA, ENVIRONMENT
 from eigenview.runs.shown_labels import ShownLabels, read_shown_labels
 
 Settings = Mapping[str, JSON]
@@ -63,7 +64,7 @@ def read_run(folder: str | Path) -> RunFiles:
     log = attempt(lambda: directory.metrics, Metrics(()))
     if log.damaged:
         problems.append(f"{log.damaged} damaged lines of metrics.jsonl are left out")
-    has_data, has_environment = ((directory.folder / name).is_file() for name in ("data.json", "environment.json"))
+    has_data, has_environment = ((directory.folder / name).is_file() for name in (DATA, ENVIRONMENT))
     return RunFiles(
         folder=directory.folder,
         name=directory.name,

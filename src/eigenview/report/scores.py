@@ -13,7 +13,6 @@ from eigenview.report.html import Html, element, join, table, table_row
 from eigenview.report.run_files import RunFiles
 from eigenview.runs import Score
 
-SHARES = ("accuracy", "hungarian accuracy", "map", "precision", "recall")  # shown in per cent
 CARDS = 4
 MINUS = "\N{MINUS SIGN}"
 NOTHING = element("td", "\N{EN DASH}")
@@ -58,7 +57,7 @@ def headline(run: RunFiles) -> list[Measure]:
 
 
 def rank(score: Score) -> tuple[int, int, str]:
-    return shown_as(set_and_protocol(score)[1]).order, int(score.metric not in SHARES), score.name
+    return shown_as(set_and_protocol(score)[1]).order, int(not score.is_share), score.name
 
 
 def set_and_protocol(score: Score) -> tuple[str, str]:
@@ -85,31 +84,18 @@ def described(score: Score) -> Html:
     return join(title(score), element("span.note", f" {score.metric}{more}"))
 
 
-def shown(value: float, metric: str) -> str:
-    if is_share(metric):
-        return f"{100 * value:.1f}\N{NO-BREAK SPACE}%"
-    return f"{value:.3f}".replace("-", MINUS)
+def shown(score: Score) -> str:
+    unit = "\N{NO-BREAK SPACE}%" if score.is_share else ""
+    return f"{score.text(score.value)}{unit}".replace("-", MINUS)
 
 
-def is_share(metric: str) -> bool:
-    return metric.split("@")[0] in SHARES
-
-
-def points(difference: float, metric: str) -> str:
-    """A signed difference, in points of per cent where the value is one."""
-    factor, digits = (100, 1) if is_share(metric) else (1, 3)
-    return f"{'+' if difference >= 0 else MINUS}{abs(factor * difference):.{digits}f}"
+def points(difference: float, score: Score) -> str:
+    """A signed difference to ``score``, in points of per cent where that is a share."""
+    return f"{'+' if difference >= 0 else MINUS}{score.text(abs(difference))}"
 
 
 def interval(score: Score) -> str:
-    factor, digits = (100, 1) if is_share(score.metric) else (1, 3)
-    return " to ".join(f"{factor * end:.{digits}f}" for end in score.interval).replace("-", MINUS)
-
-
-def p_value(value: float | None) -> str:
-    if value is None:
-        return ""
-    return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
+    return " to ".join(map(score.text, score.interval)).replace("-", MINUS)
 
 
 def cards(run: RunFiles) -> Html:
@@ -132,14 +118,14 @@ def _card(measure: Measure) -> Html:
     return element(
         "article.card.score",
         element("h3", title(own)),
-        element("p.figure", shown(own.value, own.metric)),
+        element("p.figure", shown(own)),
         element("p.note", f"{own.metric}, 95\N{NO-BREAK SPACE}% interval {interval(own)}"),
         element("div.bars", *rows),
     )
 
 
 def _bar(score: Score, name: str, kind: str) -> Html:
-    top = 1.0 if is_share(score.metric) or abs(score.value) <= 1 else abs(score.value) * 1.2
+    top = 1.0 if score.is_share or abs(score.value) <= 1 else abs(score.value) * 1.2
     share = [f"{100 * min(1.0, max(0.0, end / top)):.2f}%" for end in (score.value, *score.interval)]
     track = element(
         "span.track",
@@ -147,7 +133,7 @@ def _bar(score: Score, name: str, kind: str) -> Html:
         element("span.whisker", style=f"left:{share[1]};right:calc(100% - {share[2]})"),
         aria_hidden="true",
     )
-    value = element("span.value", shown(score.value, score.metric))
+    value = element("span.value", shown(score))
     return element("div.bar-row", element("span.name", name), track, value)
 
 
@@ -163,7 +149,7 @@ def all_scores(run: RunFiles) -> Html | None:
 
 
 def _cell(score: Score, *notes: str, is_own: bool = False) -> Html:
-    value = shown(score.value, score.metric)
+    value = shown(score)
     return element("td", element("b", value) if is_own else value, *(element("span.note", note) for note in notes))
 
 
@@ -175,8 +161,7 @@ def _own_cell(score: Score | None, *notes: str) -> Html:
 def _baseline_cell(row: Compared | None) -> Html:
     if row is None:
         return NOTHING
-    gap = points(row.difference, row.score.metric)
-    return _cell(row.score, ", ".join(filter(None, (gap, p_value(row.p_value)))))
+    return _cell(row.score, ", ".join(filter(None, (points(row.difference, row.score), row.chance))))
 
 
 def comparison(runs: Sequence[RunFiles]) -> Html | None:
@@ -212,8 +197,8 @@ def _against(reference: Score | None, other: Score | None) -> Html:
         row = compare(reference, replace(other, subject=other.subject or "run"))[1]
     except SettingError:
         return _cell(other, "other protocol or data: not compared")
-    said = points(row.difference, other.metric)
+    said = points(row.difference, other)
     if row.interval is not None:
-        low, high = (points(end, other.metric) for end in row.interval)
-        said += f" [{low}, {high}], {p_value(row.p_value)}"
+        low, high = (points(end, other) for end in row.interval)
+        said += f" [{low}, {high}], {row.chance}"
     return _own_cell(other, said)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
-from importlib import import_module
 from inspect import signature
 
 import numpy as np
@@ -17,7 +16,7 @@ from eigenview.diagnostics import cluster_count, duplicate_share, spectrum
 from eigenview.diagnostics.clusters import ClusterCount
 from eigenview.errors import EigenviewError
 from eigenview.evaluation import fit_logistic
-from eigenview.extras import is_installed
+from eigenview.extras import optional_module
 from eigenview.graph.laplacian import neighbour_graph, spectral_embedding
 from eigenview.graph.nearest import nearest
 from eigenview.runs import Sample
@@ -115,8 +114,8 @@ def first_projection(features: Tensor, *, seed: int = 0, neighbours: Ints | None
 
 
 def _neighbourhood_map(unit: Tensor, principal: Floats, seed: int) -> list[Projection]:
-    if is_installed("umap"):
-        return [Projection("UMAP", "neighbourhoods are kept, distances between groups are not", _umap(unit, seed))]
+    if (places := _umap(unit, seed)) is not None:
+        return [Projection("UMAP", "neighbourhoods are kept, distances between groups are not", places)]
     if len(unit) > TSNE_POINTS:
         return []
     note = "neighbourhoods are kept; sizes of groups and distances between them mean little"
@@ -168,10 +167,13 @@ def _tsne(principal: Floats, seed: int) -> Floats:
     return places
 
 
-def _umap(unit: Tensor, seed: int) -> Floats:
+def _umap(unit: Tensor, seed: int) -> Floats | None:
+    """None where there is no UMAP, or none that works here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # UMAP's, about its seed and threads
-        made = import_module("umap").UMAP(metric="cosine", random_state=seed, n_neighbors=min(15, len(unit) - 1))
+        if (library := optional_module("umap")) is None:
+            return None
+        made = library.UMAP(metric="cosine", random_state=seed, n_neighbors=min(15, len(unit) - 1))
         places: Floats = np.asarray(made.fit_transform(unit.float().numpy()), dtype=np.float64)
     return places
 

@@ -8,7 +8,7 @@ from eigenview.diagnostics import Diagnosis
 from eigenview.evaluation import Compared
 from eigenview.report.html import Html, element
 from eigenview.report.run_files import RunFiles
-from eigenview.report.scores import Measure, headline, interval, is_share, p_value, shown, title
+from eigenview.report.scores import Measure, headline, interval, shown, title
 from eigenview.runs import number
 
 LIKELY = 0.05  # p-values above this are no evidence of a difference
@@ -47,7 +47,7 @@ def _gain(measure: Measure) -> str:
     own = measure.own
     name = title(own)
     name = name if name[:2].isupper() or name.startswith("k-") else name[:1].lower() + name[1:]
-    value = f"{shown(own.value, own.metric)} (95\N{NO-BREAK SPACE}% interval {interval(own)})"
+    value = f"{shown(own)} (95\N{NO-BREAK SPACE}% interval {interval(own)})"
     said = f"{_capital(own.metric)} by {name} is {value}"
     gaps = [_gap(row) for row in measure.rows[1:]]
     listed = " and ".join(filter(None, [", ".join(gaps[:-1]), *gaps[-1:]]))
@@ -56,14 +56,14 @@ def _gain(measure: Measure) -> str:
 
 def _gap(row: Compared) -> str:
     """How far the run is above a baseline; a difference that chance alone would often show is called so."""
-    difference, metric, subject = -row.difference, row.score.metric, row.score.subject
+    difference, subject = -row.difference, row.score.subject
     named = {
         "untrained": "the untrained encoder",
         "supervised": "a supervised run",
         "starting point": "its starting point",
     }.get(subject, subject)
-    size = f"{abs(100 * difference):.1f} points" if is_share(metric) else f"{abs(difference):.3f}"
-    chance = f" (within chance, {p_value(row.p_value)})" if row.p_value is not None and row.p_value > LIKELY else ""
+    size = f"{row.score.text(abs(difference))}{' points' if row.score.is_share else ''}"
+    chance = f" (within chance, {row.chance})" if row.p_value is not None and row.p_value > LIKELY else ""
     return f"{size} {'above' if difference >= 0 else 'below'} {named}{chance}"
 
 

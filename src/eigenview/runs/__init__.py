@@ -13,7 +13,7 @@ from eigenview.runs.by_name import (
 )
 from eigenview.runs.checkpoints import BEST, LAST, PREVIOUS, Checkpoint, Checkpoints
 from eigenview.runs.config import TrainConfig, load_config, merge_settings, read_config, stored_settings
-from eigenview.runs.directory import UNREADABLE, RunDirectory, is_run
+from eigenview.runs.directory import EMBEDDINGS, UNREADABLE, RunDirectory, is_run
 from eigenview.runs.facts import DataFacts, EncoderRecord, EnvironmentFacts, data_facts, environment_facts
 from eigenview.runs.lock import RunLock
 from eigenview.runs.metrics import Metrics, MetricsFile, number
@@ -23,6 +23,7 @@ from eigenview.runs.scores import SEEN, Score, ScoreFolder
 
 __all__ = [
     "BEST",
+    "EMBEDDINGS",
     "LAST",
     "OWN",
     "PREVIOUS",

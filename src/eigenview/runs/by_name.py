@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, replace
+from itertools import count
 from pathlib import Path
 
 import torch
@@ -13,12 +14,12 @@ from eigenview.data import Source
 from eigenview.errors import DataError, SettingError
 from eigenview.files import file_digest
 from eigenview.names import printable, slug
-from eigenview.nn import Encoder
+from eigenview.nn import ENCODERS, Encoder
 from eigenview.nn.build import check_encoder_name
 from eigenview.nn.inputs import InputSpec, LoadedEncoder
 from eigenview.nn.pretrained import EFFICIENTNET, has_pretrained_efficientnet
 from eigenview.nn.settings import EncoderSettings
-from eigenview.runs.card import Card, read_card
+from eigenview.runs.card import GIVEN_AS, Card, read_card
 from eigenview.runs.directory import RunDirectory, is_run
 from eigenview.runs.facts import EncoderRecord, data_facts, environment_facts
 from eigenview.runs.opened import OWN, PUBLISHED, OpenedRun, starting_encoder
@@ -29,6 +30,7 @@ COLOUR = 3
 VECTORS = "vectors"  # the name of no encoder: a file of vectors, made elsewhere
 SPLITS = ("train", "test", "val", "images", "unlabelled")  # names that say nothing without their folder's
 SMALLEST, GRID, ENLARGED = 64, 32, 1.5  # pixels; pixels; times
+LEAST = 16  # pixels: below, a network of the usual five halvings sees one colour
 
 
 def open_encoder(
@@ -79,6 +81,7 @@ class NamedEncoder:
 def open_named(name: str, *, size: int | None = None, weights: str | None = None) -> NamedEncoder:
     """An encoder by name or from an exported file, with its own view, at its own ``size`` unless another is given."""
     settings = encoder_named(name, weights=weights)
+    _check_size(settings, size)
     card = None if settings.weights is None else _card_of(settings.weights)
     if card is not None and card.build is not None:
         loaded, view = settings.load(channels=card.build.channels, image_size=card.build.image_size), card.view
@@ -95,10 +98,12 @@ def encoder_named(text: str, *, weights: str | None = None) -> EncoderSettings:
     """The settings of an encoder by name, of a run, or of a safetensors file that ``export`` wrote."""
     if weights is not None and (is_run(text) or Path(text).is_file()):
         raise SettingError(f"{printable(text)} has its own weights; leave {printable(weights)} out")
-    if Path(text).suffix == ".safetensors" and Path(text).is_file():
-        build = read_card(text).build
+    if text not in ENCODERS and Path(text).is_file():
+        if Path(text).suffix == ".onnx":
+            raise DataError(f"an ONNX file is named with its kind: onnx:{printable(text)}")
+        build = read_card(text).build if Path(text).suffix == ".safetensors" else None
         if build is None:
-            raise DataError(f"{printable(text)} does not say how its encoder is built: give its name and --weights")
+            raise DataError(f"{printable(text)} does not say how its encoder is built: name that, and {GIVEN_AS}")
         return EncoderSettings(
             name=build.name,
             width=build.width,
@@ -123,6 +128,7 @@ def load_for(
 ) -> tuple[LoadedEncoder, CentreView]:
     """An encoder with its starting weights, and the view that it wants of images of such a shape."""
     side = min(shape[:2])
+    _check_size(settings, size)
     if settings.weights is not None and is_run(settings.weights):
         directory = RunDirectory.existing(settings.weights)
         view = directory.view if size is None else replace(directory.view, size=size, resize=size)
@@ -141,6 +147,11 @@ def load_for(
         recipe = recipe.with_crops([replace(crop, size=size) for crop in recipe.crops])
     view = centre_view(recipe, side=side)
     return settings.load(channels=shape[2], image_size=view.size), view
+
+
+def _check_size(settings: EncoderSettings, size: int | None) -> None:
+    if size is not None and size < LEAST and settings.brings_input:
+        raise SettingError(f"{settings.name} needs images of at least {LEAST} pixels to tell anything; got {size}")
 
 
 def _card_of(weights: str) -> Card | None:
@@ -183,11 +194,16 @@ def usual_recipe(view: CentreView, shape: Shape) -> Recipe:
     return replace(recipe.with_crops(crops), mean=view.mean, std=view.std, interpolation=view.interpolation)
 
 
-def folder_of_vectors(file: Path, folder: str | Path, *, spec: str = "") -> RunDirectory:
-    """A run directory for what is measured of a file of vectors, whose encoder nobody has."""
+def folder_of_vectors(file: Path, folder: str | Path | None = None, *, spec: str = "") -> RunDirectory:
+    """A run directory for what is measured of a file of vectors, whose encoder nobody has.
+
+    ``runs/NAME`` unless given; of several files of one name, ``runs/NAME-2`` and so on.
+    """
     settings = EncoderSettings(name=VECTORS, weights=os.path.abspath(file))
     record = EncoderRecord(settings=settings, weights=file.name, digest=file_digest(file), source=spec)
-    directory = RunDirectory(folder)
+    usual = (Path("runs") / (f"{file.stem}-{number}" if number > 1 else file.stem) for number in count(1))
+    places = map(RunDirectory, usual if folder is None else [folder])
+    directory = next(place for place in places if folder is not None or not place.holds_another(record))
     directory.prepare_by_name(record, None, environment_facts(torch.device("cpu"), 1))
     return directory
 

@@ -14,6 +14,7 @@ from eigenview.nn.settings import EncoderSettings
 from eigenview.views import CentreView
 
 KEY = "eigenview"  # of the metadata in a file
+GIVEN_AS = "give it as weights (--weights, of train --encoder.weights)"  # what to do with a file that says nothing
 
 
 @dataclass(frozen=True)
@@ -102,5 +103,5 @@ def read_card(path: str | Path) -> Card:
     except (SafetensorError, OSError) as error:
         raise DataError(f"{place} is not a readable safetensors file ({error}); is it cut short?") from None
     if KEY not in notes:
-        raise DataError(f"{place} was not exported by eigenview: it has no description of the encoder")
+        raise DataError(f"{place} was not exported by eigenview: name its encoder, and {GIVEN_AS}")
     return from_json(Card, notes[KEY], place)

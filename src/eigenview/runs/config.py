@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
 
 from eigenview.devices import Device
-from eigenview.methods import METHODS, MethodSettings, find_method
+from eigenview.methods import DEFAULT_METHOD, METHODS, MethodSettings, find_method
 from eigenview.names import is_code, is_named
 from eigenview.nn.settings import EncoderSettings
 from eigenview.optim.settings import OptimizerSettings
@@ -26,7 +26,7 @@ class TrainConfig(Strict):
 
     source: str  # a folder, a table, shards or a named set (data.open_source)
     out: Path  # the run directory
-    method: str = "simclr"  # one of methods.METHODS, or module:attribute of your own
+    method: str = DEFAULT_METHOD  # one of methods.METHODS, or module:attribute of your own
     method_settings: SerializeAsAny[MethodSettings] = MethodSettings()
     encoder: EncoderSettings = EncoderSettings()
     views: ViewSettings = ViewSettings()
@@ -60,7 +60,7 @@ class TrainConfig(Strict):
     def _settings_of_the_method(cls, given: Any) -> Any:
         if not isinstance(given, Mapping):
             return given
-        method, settings = given.get("method", "simclr"), given.get("method_settings", {})
+        method, settings = given.get("method", DEFAULT_METHOD), given.get("method_settings", {})
         if not isinstance(method, str) or not isinstance(settings, Mapping | MethodSettings):
             return given  # which the fields refuse
         kind = settings_type(method)
@@ -114,9 +114,14 @@ def merge_settings(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str
         kept = {name: value for name, value in kept.items() if name not in LENGTHS}
     if "method" in over and over["method"] != kept.get("method"):
         kept.pop("method_settings", None)  # they were another method's
+    return _merged(kept, over)
+
+
+def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    kept = dict(base)
     for name, value in over.items():
         before = kept.get(name)
-        kept[name] = {**before, **value} if isinstance(value, Mapping) and isinstance(before, Mapping) else value
+        kept[name] = _merged(before, value) if isinstance(value, Mapping) and isinstance(before, Mapping) else value
     return kept
 
 

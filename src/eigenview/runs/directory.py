@@ -16,7 +16,7 @@ from pathlib import Path
 
 from eigenview.diagnostics import Diagnosis, RunProgress
 from eigenview.errors import DataError, SettingError
-from eigenview.files import inside, read_as, read_text, write_text
+from eigenview.files import inside, read_text, write_text
 from eigenview.methods import MethodParts
 from eigenview.names import printable
 from eigenview.nn import Tokenizer
@@ -33,15 +33,11 @@ from eigenview.runs.stored import read_stored, write_stored
 from eigenview.runs.unused import make_folder
 from eigenview.views import CentreView
 
-CONFIG, ENCODER_FILE, DATA, ENVIRONMENT, METHOD, METRICS = (
-    "config.json",
-    "encoder.json",
-    "data.json",
-    "environment.json",
-    "method.json",
-    "metrics.jsonl",
-)
+CONFIG, ENCODER_FILE, DATA, ENVIRONMENT = "config.json", "encoder.json", "data.json", "environment.json"
+METHOD, METRICS = "method.json", "metrics.jsonl"
 DIAGNOSIS, UNREADABLE, TOKENIZER = "diagnosis.json", "unreadable.jsonl", "tokenizer.json"
+FEATURES, PROJECTIONS, EXPORTS = "features", "projections.parquet", "export"
+EMBEDDINGS = ("embeddings.parquet", "embeddings.npy")  # the first is written unless told otherwise
 FREE = {  # settings that may differ when a run goes on
     *("epochs", "steps", "minutes", "out", "workers", "log_every", "checkpoint_every", "keep_every", "knn_every"),
     *("best_by", "tensorboard", "device"),
@@ -158,6 +154,31 @@ class RunDirectory:
         return inside(self.folder, name)
 
     @property
+    def features(self) -> Path:
+        """Where those of a locked encoder are kept."""
+        return self.folder / FEATURES
+
+    @property
+    def embeddings(self) -> Path | None:
+        """Of the images it looked at; None where there are none."""
+        return next((self.folder / name for name in EMBEDDINGS if (self.folder / name).is_file()), None)
+
+    @property
+    def projections(self) -> Path:
+        """Where images lie beside words."""
+        return self.folder / PROJECTIONS
+
+    @property
+    def exports(self) -> Path:
+        return self._file(EXPORTS)
+
+    @property
+    def unreadable(self) -> int:
+        """How many images could not be read."""
+        log = self.folder / UNREADABLE
+        return log.read_bytes().count(b"\n") if log.is_file() else 0
+
+    @property
     def metrics(self) -> Metrics:
         self._file(METRICS)
         return self.metrics_file.read()
@@ -184,12 +205,12 @@ class RunDirectory:
             return None
         place = self._file(DIAGNOSIS)
         try:
-            return read_as(Diagnosis, place)
+            return read_stored(Diagnosis, place)
         except DataError as error:
             raise DataError(f"{error}; diagnose the run again") from None
 
     def save_diagnosis(self, diagnosis: Diagnosis) -> Path:
-        return write_text(self.folder / DIAGNOSIS, diagnosis.to_json() + "\n")
+        return write_stored(self.folder / DIAGNOSIS, asdict(diagnosis), indent=1)
 
     def sample(self) -> Sample | None:
         """None where none was written."""
@@ -199,9 +220,8 @@ class RunDirectory:
         try:
             make_folder(self.folder)
         except OSError as error:
-            raise SettingError(
-                f"cannot write to the run directory {printable(self.folder)}: {error.strerror or error}"
-            ) from None
+            where = printable(self.folder)
+            raise SettingError(f"cannot write to the run directory {where}: {error.strerror or error}") from None
 
     def lock(self) -> RunLock:
         """To be held by whoever writes the run."""
@@ -212,9 +232,7 @@ class RunDirectory:
         if resume and not self.is_trained:
             raise SettingError(f"no run to go on with in {printable(self.folder)}; is the path right?")
         if is_run(self.folder) and not self.is_trained:
-            raise SettingError(
-                f"{printable(self.folder)} is about an encoder that is not trained: choose another --out"
-            )
+            raise SettingError(f"{printable(self.folder)} is of an encoder that is not trained: choose another --out")
         names = self.checkpoints.names()
         if not names and self.metrics.lines:  # a run saves one before it measures anything
             raise SettingError(
@@ -250,8 +268,8 @@ class RunDirectory:
 
     def prepare_by_name(self, encoder: EncoderRecord, data: DataFacts | None, environment: EnvironmentFacts) -> None:
         """Write what the folder says of an encoder that is not trained here; a folder of another one is refused."""
-        if is_run(self.folder) and (self.is_trained or not self._is_same(encoder)):
-            raise SettingError(f"{printable(self.folder)} holds another run or encoder already; choose another folder")
+        if self.holds_another(encoder):
+            raise SettingError(f"{printable(self.folder)} holds another run or encoder: choose another --keep-in")
         self.make()
         write_stored(self.folder / ENCODER_FILE, encoder.model_dump(mode="json"))
         if data is not None:
@@ -259,10 +277,12 @@ class RunDirectory:
         write_stored(self.folder / ENVIRONMENT, environment.model_dump(mode="json"))
         self._forget()
 
-    def _is_same(self, encoder: EncoderRecord) -> bool:
-        before = self.encoder
+    def holds_another(self, encoder: EncoderRecord) -> bool:
+        """Whether there is a trained run here, or what was measured of another encoder."""
         others = {"library": encoder.library, "source": encoder.source}  # what may differ
-        return before is not None and before.model_copy(update=others) == encoder
+        return is_run(self.folder) and (
+            self.is_trained or self.encoder is None or self.encoder.model_copy(update=others) != encoder
+        )
 
     def _forget(self) -> None:
         for cached in ("config", "encoder", "data", "environment", "method_parts"):

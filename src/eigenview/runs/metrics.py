@@ -109,7 +109,9 @@ class MetricsFile:
     def cut(self, step: int) -> None:
         """Forget lines beyond ``step``: a resumed run writes them again."""
         kept = [line for line in self.read().lines if (number(line.get("step")) or 0) <= step]
-        write_text(self.path, "".join(json.dumps(line) + "\n" for line in kept))
+        heads: list[Line] = [{KEY: 1}, *({} for _ in kept[1:])]
+        texts = (json.dumps({**head, **line}) + "\n" for head, line in zip(heads, kept, strict=False))
+        write_text(self.path, "".join(texts))
 
 
 def _finite(value: JSON) -> JSON:

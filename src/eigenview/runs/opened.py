@@ -91,6 +91,7 @@ class OpenedRun:
         described = self.directory.method_parts.text
         if described is None:
             return None
+        _check_named(described.name, self.folder, "text encoder")
         tokenizer = self.directory.tokenizer
         encoder = build_text_encoder(
             described.name, tokenizer, width=described.width, depth=described.depth, config=described.config
@@ -109,6 +110,12 @@ class OpenedRun:
                 "captions (eigenview train captions.parquet)"
             )
         return self.text
+
+    @property
+    def scale(self) -> Tensor | None:
+        """What cosines of images and words are multiplied with, float64; None where the method has not learnt it."""
+        log = self.tensors.get(self.directory.method_parts.log_scale)
+        return None if log is None else log.double().exp()
 
     @cached_property
     def prototypes(self) -> tuple[Tensor, ...]:
@@ -162,11 +169,8 @@ def open_run(
     settings = directory.encoder_settings
     if encoder is None and settings.name == OWN:
         raise DataError(f"{printable(directory.folder)} trained a module of its user's: give encoder=, one like it")
-    if encoder is None and is_own_encoder(settings.name) and not is_named(settings.name):
-        raise DataError(
-            f"the encoder of {printable(directory.folder)} is {settings.name}, code of its user's, which no file makes "
-            f"run: name it in this call (--encoder {settings.name}, or encoder=)"
-        )
+    if encoder is None:
+        _check_named(settings.name, directory.folder, "encoder")
     if not directory.is_trained:
         return _by_name(directory, encoder, device)
     record = directory.encoder
@@ -179,6 +183,15 @@ def open_run(
     tensors = directory.checkpoints.weights(checkpoint)
     fill_module(built, tensors, directory.folder, prefix=ENCODER)
     return OpenedRun(directory, checkpoint, built.eval().to(device), tensors)
+
+
+def _check_named(name: str, folder: Path, kind: str) -> None:
+    """Refuse code of a user's own that only the run in ``folder`` names."""
+    if is_own_encoder(name) and not is_named(name):
+        raise DataError(
+            f"the {kind} of {printable(folder)} is {name}, code of its user's, which no file makes run: name it in "
+            f"this call (--{kind.replace(' ', '-')} {name}, or {kind.replace(' ', '_')}=)"
+        )
 
 
 def starting_encoder(settings: EncoderSettings, *, channels: int, image_size: int | None) -> LoadedEncoder:

@@ -63,7 +63,7 @@ class Words:
     """What a run that learnt from captions makes of them, on the items of its sample."""
 
     examples: tuple[WordsExample, ...]
-    found: tuple[FoundWords, ...] = ()
+    answers: tuple[FoundWords, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _read(run: Path, place: Path) -> Sample | None:
 def _shown(words: Words | None) -> list[tuple[int, ...]]:
     if words is None:
         return []
-    return [*((example.own, *example.rows) for example in words.examples), *((answer.row,) for answer in words.found)]
+    return [*((example.own, *example.rows) for example in words.examples), *((answer.row,) for answer in words.answers)]
 
 
 def _array(file: Path) -> NDArray[np.generic] | None:

@@ -34,6 +34,7 @@ class Score:
     encoder: str = ""  # hash of the weights
     seed: int = 0
     higher_is_better: bool = True
+    is_share: bool = True  # of 1, which people read in per cent
     items: tuple[float, ...] = ()  # one a test item, in order; empty where the figure is no mean over items
     note: str = ""  # what a reader should know of how it came about, such as a fit that ended early
 
@@ -54,6 +55,10 @@ class Score:
     def was_seen(self) -> bool:
         """Whether the subject was trained on the test images."""
         return self.data.get(SEEN) is True
+
+    def text(self, value: float) -> str:
+        """A value of this metric as people read it: a share in per cent, without the sign."""
+        return f"{100 * value:.1f}" if self.is_share else f"{value:.3f}"
 
     def __str__(self) -> str:
         low, high = self.interval
@@ -82,6 +87,7 @@ class ScoreFolder:
 
 def _read(file: Path) -> Score:
     _, content = stored_object(file)
+    content.setdefault("is_share", content.get("metric") not in ("nmi", "ari", "mse"))  # files from before it was kept
     try:
         score = as_kind(Score, content, file)
     except DataError as error:

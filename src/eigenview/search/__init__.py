@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from eigenview.search.about import About
 from eigenview.search.approximate import Recall
-from eigenview.search.by_words import find_by_words
+from eigenview.search.by_words import find_by_words, find_captions
 from eigenview.search.contact import contact_sheet, duplicates_sheet
 from eigenview.search.duplicate_sets import DoubtfulPair, DuplicateSet, DuplicateSets, Member, duplicates
 from eigenview.search.embedding import Embedded, Progress, embed
@@ -13,6 +13,7 @@ from eigenview.search.neighbour_search import (
     Answer,
     Neighbour,
     answers_json,
+    caption_neighbours,
     exact_seconds,
     neighbours,
     text_neighbours,
@@ -35,6 +36,7 @@ __all__ = [
     "Progress",
     "Recall",
     "answers_json",
+    "caption_neighbours",
     "contact_sheet",
     "duplicates",
     "duplicates_sheet",
@@ -42,6 +44,7 @@ __all__ = [
     "evaluate_vectors",
     "exact_seconds",
     "find_by_words",
+    "find_captions",
     "look",
     "look_at_vectors",
     "neighbours",

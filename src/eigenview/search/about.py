@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from eigenview.data import Failure
-from eigenview.data.named import DRAWN, STORED
-from eigenview.data.spec import READERS
+from eigenview.data.spec import OPENERS
 from eigenview.names import is_code
 
 
@@ -38,9 +37,8 @@ def anchored(spec: str | Path) -> str:
         return os.path.abspath(text)
     place, question, options = text.partition("?")
     kind, colon, rest = place.partition(":")
-    known = {*READERS, *DRAWN, *STORED}
-    if place in known or "://" in place:
+    if place in OPENERS or "://" in place:
         return text
-    if colon and kind in known:
+    if colon and kind in OPENERS:
         return f"{kind}:{os.path.abspath(rest)}{question}{options}" if rest else text
     return text if is_code(place) else f"{os.path.abspath(place)}{question}{options}"

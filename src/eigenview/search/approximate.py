@@ -37,6 +37,10 @@ class Recall:
     queries: int  # images of the set, spread over it, that it was measured on
     k: int  # of the nearest
 
+    def __str__(self) -> str:
+        share = f"{self.share:.1%} of the {self.k} nearest"
+        return f"approximate: {share} are found (measured on {self.queries} of the images)"
+
 
 @dataclass(frozen=True)
 class Seal:

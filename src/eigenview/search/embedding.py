@@ -19,12 +19,14 @@ from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.evaluation.checks import some
 from eigenview.names import printable
 from eigenview.nn import POOLED
+from eigenview.runs import EMBEDDINGS
 from eigenview.search.about import About, anchored
+from eigenview.search.formats import stored_about
 from eigenview.search.makers import AnyRun, Maker, maker_of
 from eigenview.search.parts import Parts, Piece, joined_piece
 from eigenview.search.processes import started_processes
 from eigenview.search.reading import Reader
-from eigenview.search.stored import DEFAULT_NAMES, add_rows, stored_about
+from eigenview.search.stored import add_rows
 from eigenview.search.writing import check_suffix, write_embeddings
 from eigenview.views import CentreView
 
@@ -226,7 +228,7 @@ class _Work:
 def _place(out: str | Path | None, maker: Maker) -> Path:
     if out is None and maker.folder is None:
         raise SettingError("an encoder that belongs to no run needs out=, the file to write")
-    place = Path(out) if out is not None else maker.folder / DEFAULT_NAMES[0]  # type: ignore[operator]
+    place = Path(out) if out is not None else maker.folder / EMBEDDINGS[0]  # type: ignore[operator]
     check_suffix(place)
     if place.is_dir():
         raise SettingError(f"{printable(place)} is a folder; out is the file to write, such as embeddings.parquet")

@@ -41,7 +41,7 @@ class Neighbour:
     path: str
     label: str | None
     cosine: float
-    caption: str | None = None  # the first, where words look for images that have some
+    caption: str | None = None  # the first, where words look for images that have some; or the one that was found
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,8 @@ def neighbours(
     ``engine``: exact is a matrix product over all rows; faiss an inverted file, kept beside the embeddings for the next
     time. It is approximate, and building it takes longer than many exact searches: each answer says its recall.
     """
-    stored = embeddings if isinstance(embeddings, Embeddings) else open_embeddings(embeddings)
-    if isinstance(k, bool) or k < 1:
-        raise SettingError(f"k must be at least 1; got {k}")
-    if isinstance(queries, Tensor):
-        asked = _asked_vectors(queries, stored)
-    else:
-        given = [queries] if isinstance(queries, (int, str, Path)) else list(queries)
-        asked = _asked(given, stored, run, view)
+    stored = _opened(embeddings, k)
+    asked = _asked_vectors(queries, stored) if isinstance(queries, Tensor) else _asked(queries, stored, run, view)
     return _answers(asked, stored, k, engine)
 
 
@@ -100,18 +94,58 @@ def text_neighbours(
     ``embeddings`` are of its layer ``projection``, where images and words lie together; ``source``: the images that
     were embedded, whose own captions are told.
     """
-    stored = embeddings if isinstance(embeddings, Embeddings) else open_embeddings(embeddings)
-    opened = run if isinstance(run, OpenedRun) else open_run(run)
+    stored, opened = _opened(embeddings, k), run if isinstance(run, OpenedRun) else open_run(run)
     given = [texts] if isinstance(texts, str) else list(texts)
     words = [" ".join(text.split()) for text in given]
     if not words or not all(words):
         raise SettingError("no words were given to look for: write some, such as 'two dogs on a beach'")
-    if isinstance(k, bool) or k < 1:
-        raise SettingError(f"k must be at least 1; got {k}")
     tower = opened.needed_text()
     _check_same_encoder(maker_of(opened, layer=PROJECTION), stored)
     asked = [_Asked(printable(text), vector, None) for text, vector in zip(words, tower.embed(words), strict=True)]
     return tuple(replace(_told(answer, source), is_text=True) for answer in _answers(asked, stored, k, engine))
+
+
+def caption_neighbours(
+    embeddings: Embeddings | str | Path,
+    queries: Query | Sequence[Query],
+    *,
+    run: OpenedRun,
+    source: Source,
+    k: int = 10,
+) -> tuple[Answer, ...]:
+    """The ``k`` captions nearest to each picture, by a run that learnt from some; each with the image that it is of.
+
+    ``embeddings`` are those of ``source``, whose captions are looked through; none of them is found twice.
+    """
+    stored, tower = _opened(embeddings, k), run.needed_text()
+    owner: dict[str, int] = {}
+    for row, index in enumerate(stored.index.tolist()):
+        for caption in source.captions(index):
+            owner.setdefault(caption, row)
+    if not owner:
+        raise DataError(f"{printable(source.describe().place)} has no captions that a picture could find")
+    _check_same_encoder(maker_of(run, layer=PROJECTION), stored)
+    asked, captions = _asked(queries, stored, run, None), list(owner)
+    vectors = torch.stack([query.vector for query in asked])
+    near = nearest(tower.embed(captions), vectors, k=min(k, len(captions)))
+    return tuple(
+        Answer(
+            query.name,
+            query.row,
+            None if query.row is None else stored.label_name(query.row),
+            tuple(
+                _neighbour(stored, owner[captions[place]], cosine, captions[place])
+                for place, cosine in zip(places, cosines, strict=True)
+            ),
+        )
+        for query, places, cosines in zip(asked, near.index.tolist(), near.similarity.tolist(), strict=True)
+    )
+
+
+def _opened(embeddings: Embeddings | str | Path, k: int) -> Embeddings:
+    if isinstance(k, bool) or k < 1:
+        raise SettingError(f"k must be at least 1; got {k}")
+    return embeddings if isinstance(embeddings, Embeddings) else open_embeddings(embeddings)
 
 
 def _told(answer: Answer, source: Source | None) -> Answer:
@@ -163,12 +197,15 @@ def _answer(
     asked: _Asked, stored: Embeddings, rows: list[int], cosines: list[float], k: int, recall: Recall | None
 ) -> Answer:
     others = [
-        Neighbour(row, int(stored.index[row]), stored.paths[row], stored.label_name(row), min(1.0, max(-1.0, cosine)))
-        for row, cosine in zip(rows, cosines, strict=True)
-        if row not in (asked.row, -1)
+        _neighbour(stored, row, cosine) for row, cosine in zip(rows, cosines, strict=True) if row not in (asked.row, -1)
     ]
     label = None if asked.row is None else stored.label_name(asked.row)
     return Answer(asked.name, asked.row, label, tuple(others[:k]), recall)
+
+
+def _neighbour(stored: Embeddings, row: int, cosine: float, caption: str | None = None) -> Neighbour:
+    label, near = stored.label_name(row), min(1.0, max(-1.0, cosine))
+    return Neighbour(row, int(stored.index[row]), stored.paths[row], label, near, caption)
 
 
 def _asked_vectors(vectors: Tensor, stored: Embeddings) -> list[_Asked]:
@@ -181,7 +218,10 @@ def _asked_vectors(vectors: Tensor, stored: Embeddings) -> list[_Asked]:
     return [_Asked(f"vector {number}", row.float(), None) for number, row in enumerate(rows.cpu())]
 
 
-def _asked(given: Sequence[Query], stored: Embeddings, run: AnyRun | None, view: CentreView | None) -> list[_Asked]:
+def _asked(
+    queries: Query | Sequence[Query], stored: Embeddings, run: AnyRun | None, view: CentreView | None
+) -> list[_Asked]:
+    given = [queries] if isinstance(queries, (int, str, Path)) else list(queries)
     if not given:
         raise SettingError("no query was given: name a picture, or the index of an item")
     known: dict[int, _Asked] = {}
@@ -190,9 +230,12 @@ def _asked(given: Sequence[Query], stored: Embeddings, run: AnyRun | None, view:
         if isinstance(query, int):
             row: int | None = stored.row_of(query)
         else:
-            row = stored.row_of_path(printable(os.path.abspath(query)))
+            whole = printable(os.path.abspath(query))
+            row = stored.row_of_path(whole)
             if row is None and not os.path.isfile(query):
                 row = stored.row_of_name(printable(query))
+            elif row is None and run is None and stored.about is None:  # nothing could embed it
+                row = stored.row_within(whole)
         if row is not None:
             known[place] = _Asked(stored.paths[row], stored.vectors[row], row)
         else:

@@ -12,16 +12,21 @@ from eigenview.data import EncodedImage, LazyImage, PixelImage, Source, Unannota
 from eigenview.data.modes import as_picture
 from eigenview.errors import EigenviewError, SettingError
 from eigenview.names import printable
+from eigenview.search.matching import item_key, matched_rows, no_match
 from eigenview.search.stored import Embeddings
 
-NO_PICTURE = np.full((8, 8, 3), 128, dtype=np.uint8)
+NO_PICTURE = np.full((48, 48, 3), 128, dtype=np.uint8)
 
 
 class Pictures:
-    """Row → picture. ``source`` is what was embedded; without it, paths and the recorded source are tried."""
+    """Row → picture. ``source`` holds what was embedded, and is searched by name; rows without names are its items in
+    their order, if there are as many. Without it, paths and the recorded source are tried.
+    """
 
     def __init__(self, embeddings: Embeddings, source: Source | None = None) -> None:
         self.embeddings, self._given = embeddings, source
+        if source is not None:
+            self._item(source, 0)  # refused at once where the source is another one
 
     def of_row(self, row: int) -> Image.Image | None:
         """The picture of a row, in RGB; None when it cannot be found or read any more."""
@@ -33,9 +38,10 @@ class Pictures:
 
     def image(self, row: int) -> LazyImage | None:
         """The same, not decoded yet; what cannot be read raises."""
-        index = int(self.embeddings.index[row])
         if self._given is not None:
-            return self._given.image(index)
+            item = self._item(self._given, row)
+            return None if item is None else self._given.image(item)
+        index = int(self.embeddings.index[row])
         path = self.embeddings.paths[row]
         for place in (Path(path), self.embeddings.place.parent / path):
             if path and place.is_file():
@@ -45,6 +51,34 @@ class Pictures:
             return None
         image = source.image(index)
         return image if _is_same(path, image.name) else None  # files may have come or gone meanwhile
+
+    def file(self, row: int) -> Path | None:
+        """The file of a row's picture, if it is one of its own."""
+        if self._given is not None:
+            item = self._item(self._given, row)
+            place = None if item is None else self._given.path(item)
+        else:
+            place = Path(self.embeddings.paths[row]).absolute() if self.embeddings.paths[row] else None
+        return place if place is not None and place.is_file() else None
+
+    def _item(self, source: Source, row: int) -> int | None:
+        """The item of a row: that of its number if it has its name, otherwise the one that does; None: it has none."""
+        index, path = int(self.embeddings.index[row]), self.embeddings.paths[row]
+        if 0 <= index < len(source) and (path == source.name(index) or path == item_key(source, index)):
+            return index
+        return self._items.get(row)
+
+    @cached_property
+    def _items(self) -> dict[int, int]:
+        """Row → item of the given source; of an array as long, whose items have no names, by number."""
+        source, stored = self._given, self.embeddings
+        assert source is not None
+        items = {row: item for item, row in enumerate(matched_rows(stored, source)) if row is not None}
+        if not items and len(source) == len(stored) and source.path(0) is None and source.name(0).endswith("[0]"):
+            items = dict(enumerate(stored.index.tolist()))
+        if not items:
+            raise no_match(stored, source)
+        return items
 
     @cached_property
     def _recorded(self) -> Source | None:
@@ -65,7 +99,7 @@ class EmbeddedSource(Unannotated):
     def __init__(self, embeddings: Embeddings, pictures: Source | None = None) -> None:
         self.embeddings, self._pictures = embeddings, Pictures(embeddings, pictures)
         self._labels = None if embeddings.labels is None else embeddings.labels.numpy()
-        self._classes = None if embeddings.about is None else embeddings.about.classes
+        self._classes = embeddings.classes
         self._kind, self._place = "vectors", printable(embeddings.place)
 
     def __len__(self) -> int:

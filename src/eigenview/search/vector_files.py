@@ -14,7 +14,7 @@ from torch import Tensor
 from eigenview.data import Source, subset
 from eigenview.diagnostics import diagnose
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import Measuring, Subject, Task, evaluate
+from eigenview.evaluation import PROTOCOLS, Measuring, Subject, Task, evaluate
 from eigenview.evaluation.features import Features
 from eigenview.evaluation.tasks import split_by_class
 from eigenview.files import file_digest
@@ -24,6 +24,7 @@ from eigenview.nn.encoder import Step
 from eigenview.runs import RunDirectory, Score
 from eigenview.search.duplicate_sets import duplicates
 from eigenview.search.looking import Looked, keep_sample, most_isolated
+from eigenview.search.matching import item_key, matched_rows, no_match
 from eigenview.search.pictures import EmbeddedSource
 from eigenview.search.stored import Embeddings
 from eigenview.views import CentreView
@@ -63,7 +64,7 @@ class VectorSubject(Subject):
         assert self.rows is not None
         assert self.vectors is not None
         index = torch.arange(len(source))
-        chosen = torch.tensor([self.rows[_key(source, item)] for item in range(len(source))], dtype=torch.long)
+        chosen = torch.tensor([self.rows[item_key(source, item)] for item in range(len(source))], dtype=torch.long)
         labels = None if source.labels is None else torch.from_numpy(np.asarray(source.labels))
         return Features({POOLED: self.vectors[chosen]}, index, labels, source.classes, self.digest)
 
@@ -78,21 +79,17 @@ def vectors_subject(
     rows: dict[str, int] = {}
     kept: list[Source] = []
     for source in sources:
-        matched = [_row(stored, source, item) for item in range(len(source))]
-        if stored.has_no_names and len(source) == len(stored) and all(row is None for row in matched):
-            told(f"{printable(stored.place)} has no names: its rows are taken for the images in their order")
-            matched = list(range(len(source)))
+        matched = matched_rows(stored, source)
         items = [item for item, row in enumerate(matched) if row is not None]
         if not items:
-            raise DataError(
-                f"no image of {source.describe().place} has a vector in {printable(stored.place)}: their names do not "
-                f"agree ({_key(source, 0)}, {stored.paths[0]}), nor their numbers ({len(source):,}, {len(stored):,})"
-            )
+            raise no_match(stored, source)
+        if stored.has_no_names and not isinstance(source, EmbeddedSource):
+            told(f"{printable(stored.place)} has no names: its rows are taken for the images in their order")
         if len(items) < len(source):
             told(
                 f"{len(items):,} of {len(source):,} images of {source.describe().place} have a vector and are measured"
             )
-        rows |= {_key(source, item): row for item, row in enumerate(matched) if row is not None}
+        rows |= {item_key(source, item): row for item, row in enumerate(matched) if row is not None}
         kept.append(source if len(items) == len(source) else subset(source, items))
     view = CentreView(1, 1)
     encoder = NoEncoder(stored.place, stored.width)
@@ -114,6 +111,8 @@ def evaluate_vectors(
 ) -> Iterator[Score]:
     """Scores of vectors, kept in ``directory``. Labels are those of ``train`` and ``test``, or the file's own."""
     how = measuring or Measuring()
+    if running := [name for name in protocols if PROTOCOLS.find(name).on_source is not None]:
+        raise SettingError(f"{printable(stored.place)} holds vectors, and {running[0]} runs an encoder: leave it out")
     given = [source for source in (train or EmbeddedSource(stored), test) if source is not None]
     subject, kept = vectors_subject(stored, directory.name, *given, told=told)
     labelled = [_labelled(source) for source in kept]
@@ -148,13 +147,3 @@ def _labelled(source: Source) -> Source:
             "as SOURCE, such as 'photos/?labelled=yes'"
         )
     return source if len(known) == len(source) else subset(source, known)
-
-
-def _key(source: Source, item: int) -> str:
-    path = source.path(item)
-    return source.name(item) if path is None else printable(path)
-
-
-def _row(stored: Embeddings, source: Source, item: int) -> int | None:
-    row = stored.row_of_path(_key(source, item))
-    return row if row is not None else stored.row_of_tail(source.name(item))

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import model_validator
 
 from eigenview.errors import SettingError
-from eigenview.methods import find_method
+from eigenview.methods import DEFAULT_METHOD, find_method
 from eigenview.names import did_you_mean
 from eigenview.runs import merge_settings, read_config
 from eigenview.runs.config import LENGTHS
@@ -135,7 +135,7 @@ def nested(values: Mapping[str, Any]) -> dict[str, Any]:
 def suggested(trial: Any, space: Mapping[str, Entry], fixed: Mapping[str, Any]) -> dict[str, Any]:
     """This trial's values by name. What belongs to another method than the trial's is left out."""
     values: dict[str, Any] = {}
-    method = fixed.get(METHOD, "simclr")
+    method = fixed.get(METHOD, DEFAULT_METHOD)
     if METHOD in space:
         method = values[METHOD] = space[METHOD].suggest(trial, METHOD)
     for name, entry in space.items():
@@ -155,7 +155,7 @@ def check_space(space: Mapping[str, Entry], fixed: Mapping[str, Any]) -> None:
     taken = sorted(name for name in space if name.split(".")[0] in ("source", "out"))
     if taken:
         raise SettingError(f"{taken[0]} is the same for every run of a sweep; it cannot be searched")
-    methods = [str(end) for end in space[METHOD].ends] if METHOD in space else [str(fixed.get(METHOD, "simclr"))]
+    methods = [str(end) for end in space[METHOD].ends] if METHOD in space else [str(fixed.get(METHOD, DEFAULT_METHOD))]
     for name, entry in space.items():
         own = [method for method in methods if _belongs(name, method)]
         if not own:

@@ -10,6 +10,7 @@ from typing import Any
 
 from eigenview.errors import SettingError
 from eigenview.extras import extra_module
+from eigenview.names import reason_of
 from eigenview.sweeps.config import SweepConfig
 from eigenview.sweeps.results import Results, Trial
 
@@ -44,7 +45,7 @@ class Study:
                     heartbeat_stale_trial_callback=self.optuna.storages.RetryHeartbeatStaleTrialCallback(RETRIES),
                 )
             except failures as error:
-                reason = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+                reason = reason_of(getattr(error, "orig", None) or error)
                 time.sleep(0.5 * attempt)
         raise SettingError(f"the database {_without_password(address)} cannot be opened: {reason}")
 

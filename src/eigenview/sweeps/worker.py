@@ -122,6 +122,7 @@ class Worker:
             resume=resume,
             looks_back=False,
             listeners=[reporter, *self.listeners],
+            started=prepared.started,
         )
 
 

@@ -79,6 +79,8 @@ def begin(
 
 
 def _check_micro_batches(config: TrainConfig, encoder: Encoder) -> None:
+    if config.encoder.locked:  # it passes images once, before the training, and never learns
+        return
     check_micro_batches(encoder, config.micro_batch, allows_batch_norm=config.micro_batch_norm == "per-micro-batch")
 
 

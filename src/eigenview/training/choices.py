@@ -12,7 +12,7 @@ from eigenview.data import StreamSource
 from eigenview.devices import find_device
 from eigenview.errors import SettingError
 from eigenview.extras import is_installed
-from eigenview.methods import find_method
+from eigenview.methods import DEFAULT_METHOD, find_method
 from eigenview.names import counted
 from eigenview.nn.pretrained import EFFICIENTNET, has_pretrained_efficientnet
 from eigenview.nn.settings import EncoderSettings
@@ -48,7 +48,7 @@ class Chosen:
 ADAPTING = (
     Choice("optimizer.encoder_rate", 0.1, "its weights are worth keeping: a tenth of the head's rate"),
     Choice("optimizer.depth_decay", 0.8, "and less with every block towards the input"),
-    Choice("encoder.statistics", "kept", "those of its batch norms too: adapted, features lose much"),
+    Choice("encoder.statistics", "kept", "its batch norms' too: 20-NN on STL-10 has 75.0 % so, 70.5 % adapted"),
 )
 
 
@@ -66,8 +66,9 @@ def choose(source: AnySource, given: Mapping[str, Any], *, device: str | None = 
         )
     settings: dict[str, Any] = deepcopy(dict(given))
     method = chosen_method(source)
-    made = [method] if method is not None and _put(settings, method) else []
-    made += [choice for choice in _wishes(settings, count, typical_shape(source), kind) if _put(settings, choice)]
+    made = [method] if _put(settings, method) else []
+    wishes = _wishes(settings, count, typical_shape(source), kind, is_stream=isinstance(source, StreamSource))
+    made += [choice for choice in wishes if _put(settings, choice)]
     if not any(settings.get(name) is not None for name in ("epochs", "steps", "minutes")):
         length = _length(count, int(settings["batch_size"]), STEPS[kind], isinstance(source, StreamSource))
         _put(settings, length)
@@ -75,16 +76,18 @@ def choose(source: AnySource, given: Mapping[str, Any], *, device: str | None = 
     return Chosen(read_config(settings), tuple(made))
 
 
-def chosen_method(source: AnySource) -> Choice | None:
-    """CLIP where images come with captions and the library that reads them is installed; None: the default."""
-    if not source.describe().is_captioned or not is_installed("tokenizers"):
-        return None
-    return Choice("method", "clip", "the images come with captions")
+def chosen_method(source: AnySource) -> Choice:
+    """CLIP where images come with captions and the library that reads them is installed."""
+    if source.describe().is_captioned and is_installed("tokenizers"):
+        return Choice("method", "clip", "the images come with captions")
+    return Choice("method", DEFAULT_METHOD, "it learnt most in equal time, of the methods without labels")
 
 
-def _wishes(settings: Mapping[str, Any], count: int | None, shape: Shape, device: str) -> list[Choice]:
+def _wishes(
+    settings: Mapping[str, Any], count: int | None, shape: Shape, device: str, *, is_stream: bool
+) -> list[Choice]:
     reads_captions = _reads_captions(settings)
-    wishes = _locked_wishes(settings, device) if reads_captions else []
+    wishes = _locked_wishes(settings, device) if reads_captions and not is_stream else []
     is_locked = bool(wishes) or bool(settings.get("encoder", {}).get("locked"))
     wishes += view_wishes(settings, shape, device, is_locked=is_locked, reads_captions=reads_captions)
     side, views = min(shape[:2]), settings.get("views", {})
@@ -108,7 +111,7 @@ def _wishes(settings: Mapping[str, Any], count: int | None, shape: Shape, device
 
 
 def _reads_captions(settings: Mapping[str, Any]) -> bool:
-    kind = find_method(settings.get("method", "simclr"))
+    kind = find_method(settings.get("method", DEFAULT_METHOD))
     return kind.text_settings(kind.settings_type()) is not None
 
 
@@ -118,7 +121,7 @@ def _locked_wishes(settings: Mapping[str, Any], device: str) -> list[Choice]:
         return []
     return [
         Choice("encoder.name", EFFICIENTNET, "pretrained on ImageNet, and installed here"),
-        Choice("encoder.locked", True, "only the text side learns, in minutes; --no-encoder.locked trains both"),
+        Choice("encoder.locked", True, "only the text side learns, in minutes; --encoder.no-locked trains both"),
     ]
 
 
@@ -180,6 +183,8 @@ def _put(settings: dict[str, Any], choice: Choice) -> bool:
     place = settings
     for step in outer:
         place = place.setdefault(step, {})
+        if not isinstance(place, dict):
+            return False  # which read_config refuses, by its name
     if place.get(name) is not None:
         return False
     place[name] = choice.value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
@@ -36,6 +37,7 @@ def train(
     start: str | None = None,
     looks_back: bool = True,
     listeners: Sequence[Listener] = (),
+    started: float | None = None,
 ) -> RunDirectory:
     """Train as ``config`` says, into ``config.out``; ``resume``: go on from its last checkpoint.
 
@@ -43,8 +45,10 @@ def train(
     already. ``encoder``: a module of your own from images to rows, instead of one by name; ``open_run`` will want it
     too. ``start`` names the checkpoint to go on from; without it, the last one, or the one before where that is
     damaged. ``looks_back``: at the end, diagnose the run and keep a sample of its images for the report. Ctrl-C (or
-    SIGTERM) saves a checkpoint after the step under way and raises KeyboardInterrupt.
+    SIGTERM) saves a checkpoint after the step under way and raises KeyboardInterrupt. ``started``: by
+    ``time.monotonic``, the moment from which a run's minutes count; this one unless given.
     """
+    started = time.monotonic() if started is None else started
     processes, directory = start_processes(config), RunDirectory(config.out)
     with ExitStack() as held, processes.watched(directory), removing_unused():
         together = partial(refusing_together, processes.group, processes.device)
@@ -65,7 +69,7 @@ def train(
         fed = locked(config, begun, images, processes) if config.encoder.locked else images
         with together():
             config, feed, method = _assembled(config, fed, begun, words, processes, directory, encoder, resume=resume)
-        trainer = Trainer(config, processes, directory, feed, method, told)
+        trainer = Trainer(config, processes, directory, feed, method, told, started=started)
         with together():
             if resume:
                 trainer.restore(start)

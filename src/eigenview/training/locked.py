@@ -9,12 +9,10 @@ from eigenview.errors import SettingError
 from eigenview.evaluation import extract
 from eigenview.methods import find_method
 from eigenview.nn import POOLED
-from eigenview.runs import TrainConfig
+from eigenview.runs import RunDirectory, TrainConfig
 from eigenview.training.begun import Begun
 from eigenview.training.processes import Processes
 from eigenview.views import centre_view
-
-FEATURES = "features"  # a folder of the run
 
 
 def locked(config: TrainConfig, begun: Begun, images: AnySource, processes: Processes) -> LockedSource:
@@ -32,7 +30,7 @@ def locked(config: TrainConfig, begun: Begun, images: AnySource, processes: Proc
         begun.encoder.to(processes.device),
         images,
         view=view,
-        cache=config.out / FEATURES,
+        cache=RunDirectory(config.out).features,
         workers=config.workers,
         title="features of the locked encoder",
         group=processes.group,

@@ -44,6 +44,8 @@ class Trainer:
         feed: Feed,
         method: Method,
         listener: Listener,
+        *,
+        started: float | None = None,
     ) -> None:
         self.config, self.processes, self.directory, self.feed = config, processes, directory, feed
         self.device, self.group = processes.device, processes.group
@@ -55,10 +57,17 @@ class Trainer:
         self.method, self.optimizer = processes.fabric.setup(method, self.updates.optimizer)
         self.state = RunState(method, self.updates.optimizer, feed, processes.scaling, self.device)
         self.interruption = Interruption()
-        self.started = time.monotonic()
+        self.started = self._clock_starts(started)
         self.rank = 0.0  # effective, at the last look
         self.saved = -1  # step of the last checkpoint
         self.told: set[str] = set()  # notes of the method
+
+    def _clock_starts(self, started: float | None) -> float:
+        """The moment from which minutes count: what came before training is theirs, up to half of them."""
+        now = time.monotonic()
+        if started is None or self.config.minutes is None or self.config.encoder.locked:
+            return now
+        return max(started, now - 30 * self.config.minutes)
 
     def _online_knn(self) -> OnlineKnn | None:
         source = self.feed.source
@@ -84,10 +93,10 @@ class Trainer:
             self.listener.ended()
 
     def _tell_unreadable(self) -> None:
-        log = self.directory.folder / UNREADABLE
-        if count := log.read_bytes().count(b"\n") if log.is_file() else 0:
+        if count := self.directory.unreadable:
+            log = printable(self.directory.folder / UNREADABLE)
             self.record.tell(
-                f"{counted(count, 'image')} could not be read, and others took their place: listed in {printable(log)}"
+                f"{counted(count, 'image')} could not be read, and others took their place: listed in {log}"
             )
 
     def _plan(self) -> Plan:

@@ -33,6 +33,11 @@ class LowerInstructionsNeeded(SettingError):
     """Half precision works on this processor only if Python starts with ``LOWER`` in its environment."""
 
 
+def works_in_half(precision: str) -> bool:
+    """Whether this processor's kernels for such a precision do not end a process, as tried in another one."""
+    return bool(sys.executable) and _ends(TYPES[precision], ()) == 0
+
+
 def check_half_precision(precision: str, device: str) -> None:
     """Refuse a precision whose kernels would end this process, before one of them is called."""
     if precision == "32" or device != "cpu" or not sys.executable:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,23 +15,30 @@ from eigenview.data import open_images
 from eigenview.devices import find_device
 from eigenview.errors import SettingError
 from eigenview.files import free_path
-from eigenview.methods import find_method
-from eigenview.names import slug
+from eigenview.methods import DEFAULT_METHOD, find_method
+from eigenview.names import own_code, slug
 from eigenview.nn import ENCODERS
+from eigenview.nn.build import check_encoder_name, is_own_encoder, library_of
 from eigenview.nn.settings import EncoderSettings
-from eigenview.runs import UNREADABLE, RunDirectory, TrainConfig, merge_settings, read_config
+from eigenview.runs import UNREADABLE, RunDirectory, TrainConfig, encoder_named, is_run, merge_settings, read_config
 from eigenview.training.choices import Choice, choose, chosen_method
-from eigenview.training.trial import bounded
+from eigenview.training.trial import bounded, quickened
 from eigenview.views import PRESETS
+
+BUILT = {"name", "width", "stem", "normalization", "freezes_patches", "config", "weights"}  # what a network goes by
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """``choices`` are the settings that nobody gave, with their reasons; empty for a run that goes on."""
+    """``choices`` are the settings that nobody gave, with their reasons; empty for a run that goes on.
+
+    ``started``: when this began, from which a run's minutes count.
+    """
 
     config: TrainConfig
     source: AnySource
     choices: tuple[Choice, ...]
+    started: float
 
 
 def prepare(given: Mapping[str, Any], *, resume: bool = False, encoder: nn.Module | None = None) -> Prepared:
@@ -39,24 +47,28 @@ def prepare(given: Mapping[str, Any], *, resume: bool = False, encoder: nn.Modul
     Names that do not exist and a place that is taken are refused before any image is opened. ``encoder`` is a module of
     the user's, to tell how long a run takes.
     """
+    started = time.monotonic()
     if resume:
         config = _stored(given)
         source = open_images(config.source, log=config.out / UNREADABLE, network="source" in given)
-        return Prepared(config, source, ())
+        return Prepared(config, source, (), started)
     if "source" not in given:
         raise SettingError("the images to learn from are missing: give a folder, say")
     if encoder is not None:
         given = {**given, "encoder": EncoderSettings().model_dump()}  # it is what it is: nothing is chosen
+    given = _encoder_of_file(given)
     _check_names(given)
     find_device(str(given.get("device", "auto")))
     if given.get("out"):
         _check_place(Path(given["out"]))
     source = open_images(str(given["source"]))
-    method = given.get("method") or (chosen.value if (chosen := chosen_method(source)) else "simclr")
+    method = given.get("method") or chosen_method(source).value
     out = Path(given.get("out") or new_run_folder(str(given["source"]), str(method)))
     _check_place(out)
     settled = bounded(choose(source, {**given, "out": str(out)}), source, encoder=encoder)
-    return Prepared(settled.config, source, settled.choices)
+    if "precision" not in given:
+        settled = quickened(settled, source, encoder=encoder)
+    return Prepared(settled.config, source, settled.choices, started)
 
 
 def _check_place(out: Path) -> None:
@@ -78,15 +90,35 @@ def _stored(given: Mapping[str, Any]) -> TrainConfig:
 
 
 def _check_names(given: Mapping[str, Any]) -> None:
-    find_method(str(given.get("method", "simclr")))
+    find_method(str(given.get("method", DEFAULT_METHOD)))
     encoder = given.get("encoder")
-    name = encoder.get("name") if isinstance(encoder, Mapping) else None
-    if name is not None and ":" not in str(name):
-        ENCODERS.find(str(name))
+    if isinstance(encoder, Mapping) and encoder.get("name") is not None:
+        _check_encoder(str(encoder["name"]), fetches=encoder.get("pretrained", True) and not encoder.get("weights"))
     views = given.get("views")
     preset = views.get("preset", "auto") if isinstance(views, Mapping) else "auto"
     if preset != "auto":
         PRESETS.find(str(preset))
+
+
+def _encoder_of_file(given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A run or a file in the place of an encoder's name: its network, which begins with its weights."""
+    encoder = given.get("encoder")
+    name = str(encoder.get("name", "")) if isinstance(encoder, Mapping) else ""
+    if not isinstance(encoder, Mapping) or name in ENCODERS or not (is_run(name) or Path(name).is_file()):
+        return given
+    built = encoder_named(name, weights=encoder.get("weights")).model_dump(include=BUILT)
+    return {**given, "encoder": {**built, **{option: value for option, value in encoder.items() if option != "name"}}}
+
+
+def _check_encoder(name: str, *, fetches: bool) -> None:
+    if library_of(name) == "onnx":
+        raise SettingError(
+            f"{name} is frozen and cannot be trained: name the network that it was made of, or use it as it is "
+            f"(eigenview look SOURCE --encoder {name})"
+        )
+    check_encoder_name(name, pretrained=fetches)
+    if is_own_encoder(name):
+        own_code(name, kind="encoder")
 
 
 def new_run_folder(source: str, method: str) -> Path:

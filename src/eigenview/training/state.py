@@ -10,6 +10,7 @@ from torch.optim import Optimizer
 from eigenview.devices import GeneratorStates, generator_states, set_generator_states
 from eigenview.errors import DataError, EigenviewError
 from eigenview.methods import Method
+from eigenview.names import reason_of
 from eigenview.runs import Checkpoint
 from eigenview.training.feed import Feed
 from eigenview.training.scaling import Scaling
@@ -65,5 +66,4 @@ class RunState:
         except EigenviewError:  # another number of images, say
             raise
         except (RuntimeError, KeyError, ValueError, TypeError) as error:
-            first = str(error).splitlines()[0]
-            raise DataError(f"the checkpoint does not fit this method and encoder: {first}") from None
+            raise DataError(f"the checkpoint does not fit this method and encoder: {reason_of(error)}") from None

@@ -8,6 +8,7 @@ import socket
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from eigenview.appending import append_bytes
@@ -18,6 +19,8 @@ from eigenview.names import printable
 from eigenview.training.listeners import Listener, Plan
 
 FOLDER = "tensorboard"  # in a run
+EVENTS, SUMMARIES = "tensorboard.compat.proto.event_pb2", "tensorboard.compat.proto.summary_pb2"
+RECORDS, TEXTS = "tensorboard.summary.writer.record_writer", "torch.utils.tensorboard.summary"
 
 
 class TensorBoard(Listener):
@@ -31,9 +34,9 @@ class TensorBoard(Listener):
         self._file: Path | None = None
 
     def started(self, plan: Plan) -> None:
-        log = extra_module(
-            "tensorboard.compat.proto.event_pb2", extra="tensorboard", purpose="writing events"
-        ).SessionLog
+        for name in (EVENTS, SUMMARIES, RECORDS, TEXTS):  # one that is missing is told now, and not at the first alarm
+            _library(name)
+        log = _library(EVENTS).SessionLog
         name = f"events.out.tfevents.{time.time_ns()}.{socket.gethostname()}.{os.getpid()}"
         folder = inside(self._run, FOLDER)
         try:
@@ -45,24 +48,22 @@ class TensorBoard(Listener):
         self._write(step=plan.done_steps + 1, session_log=log(status=log.START))
 
     def measured(self, line: Mapping[str, Any]) -> None:
-        from tensorboard.compat.proto.summary_pb2 import Summary
-
+        summary = _library(SUMMARIES).Summary
         self._step = line["step"]
         values = {name: value for name, value in line.items() if isinstance(value, (int, float)) and name != "step"}
-        points = [Summary.Value(tag=name, simple_value=value) for name, value in values.items()]
-        self._write(step=self._step, summary=Summary(value=points))
+        points = [summary.Value(tag=name, simple_value=value) for name, value in values.items()]
+        self._write(step=self._step, summary=summary(value=points))
 
     def told(self, message: str) -> None:
-        from torch.utils.tensorboard.summary import text
-
-        self._write(step=self._step, summary=text("alarms", message))  # type: ignore[no-untyped-call]
+        self._write(step=self._step, summary=_library(TEXTS).text("alarms", message))
 
     def _write(self, **fields: Any) -> None:
-        from tensorboard.compat.proto.event_pb2 import Event
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
         if self._file is None:  # told before it started
             return
-        record = io.BytesIO()
-        RecordWriter(record).write(Event(wall_time=time.time(), **fields).SerializeToString())
+        record, event = io.BytesIO(), _library(EVENTS).Event(wall_time=time.time(), **fields)
+        _library(RECORDS).RecordWriter(record).write(event.SerializeToString())
         append_bytes(self._file, record.getvalue())
+
+
+def _library(name: str) -> ModuleType:
+    return extra_module(name, extra="tensorboard", purpose="writing events")

@@ -2,7 +2,7 @@
 // Ask: one picture, or nine; each stays in its place until all that are shown are settled.
 {
   const { find } = app, box = find("asked"), nine = find("ask-nine");
-  let batch = [], settled = new Map(), here = 0, isNine = false, asking = false;
+  let batch = [], settled = new Map(), here = 0, isNine = false;
 
   app.forget = () => { batch = []; };  // after an undo: what was taken back is asked again, first
   const current = () => (app.mode === "ask" ? batch[here] : undefined);
@@ -38,21 +38,12 @@
     box.dataset.row = batch[here];
   };
   const refill = () => {
-    const waiting = new Set(app.state.queue);
-    for (const row of [...settled.keys()]) if (waiting.has(row)) settled.delete(row);  // it was undone
-    const stays = isNine && batch.some((row) => waiting.has(row));
-    if (!stays) { batch = app.state.queue.slice(0, isNine ? 9 : 1); settled = new Map(); here = 0; }
-    for (const row of batch) if (!waiting.has(row) && !settled.has(row)) settled.set(row, "settled");
+    const gone = new Set(app.state.settled);
+    for (const row of batch) if (!gone.has(row)) settled.delete(row); else if (!settled.has(row)) settled.set(row, "settled");  // undone, or by another window
+    if (batch.every((row) => gone.has(row))) { batch = app.state.queue.slice(0, isNine ? 9 : 1); settled = new Map(); here = 0; }
     if (settled.has(batch[here])) here = Math.max(0, batch.findIndex((row) => !settled.has(row)));
     if (app.state.queue.length > 1) new Image().src = app.large(app.state.queue.find((row) => !batch.includes(row)) ?? app.state.queue[1]);
     draw();
-    if (!batch.length && !asking && app.state.doing) wait();
-  };
-  const wait = async () => {  // until there is something to ask
-    asking = true;
-    try { app.stand(await (await app.get("/api/questions")).json()); } catch { /* told already */ }
-    asking = false;
-    if (!app.state.queue.length && app.state.doing) setTimeout(() => { if (!asking) wait(); }, 500);
   };
 
   app.modes.ask = {

@@ -78,19 +78,26 @@ const app = { state: null, spread: null, names: [], mode: "ask", modes: {}, busy
     image.alt = app.nameOf(row);
     image.decoding = "async";
     image.addEventListener("load", () => image.classList.toggle("tiny", Math.max(image.naturalWidth, image.naturalHeight) < 100));
-    image.src = address;
+    if (address) image.src = address;
     return image;
   };
+  const marks = new Map();  // drawn once each: a canvas for every tile makes scrolling slow
   app.mark = (name) => {
-    const small = document.createElement("canvas"), number = app.numberOf(name);
-    small.width = small.height = 28;
-    if (number >= 0) {
-      const pen = small.getContext("2d");
-      pen.fillStyle = eigenview.groupColour(number);
-      eigenview.shapePath(pen, number, 14, 14, 10);
-      pen.fill();
+    const image = document.createElement("img"), number = app.numberOf(name), key = `${number} ${eigenview.isDark()}`;
+    if (!marks.has(key)) {
+      const small = document.createElement("canvas"), pen = small.getContext("2d");
+      small.width = small.height = 28;
+      if (number >= 0) {
+        pen.fillStyle = eigenview.groupColour(number);
+        eigenview.shapePath(pen, number, 14, 14, 10);
+        pen.fill();
+      }
+      marks.set(key, small.toDataURL());
     }
-    return small;
+    image.className = "sign";
+    image.alt = "";
+    image.src = marks.get(key);
+    return image;
   };
 
   // Labels as they are spread after an answer: fetched when there are newer ones, one request at a time.
@@ -114,6 +121,17 @@ const app = { state: null, spread: null, names: [], mode: "ask", modes: {}, busy
       } while (app.spread.turn < app.state.turn);
     } catch { setTimeout(app.follow, 2000); } finally { fetching = false; }
   };
+  let foreseeing = false;
+  const foresee = async () => {  // what is asked next, once it is chosen by all answers: its picture is fetched ahead
+    if (foreseeing) return;
+    foreseeing = true;
+    try {
+      while (app.state.doing) {
+        const newer = await (await app.get(`/api/questions${app.state.queue.length ? "?newest" : ""}`)).json();
+        if (newer.turn >= app.state.turn) { app.state = newer; app.tell("state"); }
+      }
+    } catch { /* told already */ } finally { foreseeing = false; }
+  };
   app.tell = (what) => app.listeners.forEach((listener) => listener(what));
 
   app.stand = (state) => {
@@ -121,5 +139,6 @@ const app = { state: null, spread: null, names: [], mode: "ask", modes: {}, busy
     document.body.dataset.turn = state.turn;
     app.tell("state");
     app.follow();
+    foresee();
   };
 }

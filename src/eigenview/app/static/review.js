@@ -15,7 +15,6 @@
   const drawMarked = () => {
     find("marked-bar").hidden = !marked.size;
     find("marked-count").textContent = `${marked.size.toLocaleString("en")} chosen: press a class for all of them, or`;
-    find("strike").hidden = false;
   };
   const options = () => {
     const wanted = `${shown.kind} ${shown.about}`, entry = (value, text) => { const option = document.createElement("option"); option.value = value; option.textContent = text; return option; };
@@ -39,7 +38,7 @@
       } else Object.assign(shown, await (await app.get(`/api/list/${kind}?about=${encodeURIComponent(about)}`)).json());
       if (turn !== loads) return;
       const title = kind === "near" ? `most like ${app.nameOf(Number(about))}` : "";
-      note.textContent = `${shown.rows.length.toLocaleString("en")} pictures ${title}`;
+      note.textContent = shown.why || `${shown.rows.length.toLocaleString("en")} pictures ${title}`;
     } catch (error) { note.textContent = error.message; }
     grid.show(shown.rows);
     find("review-tiles").dataset.rows = shown.rows.length;
@@ -70,6 +69,12 @@
     skip: async () => {},
     key: (event) => {
       if (event.key === "x") { strike(); return true; }
+      if (event.key === "l" || event.key === "L") {
+        const count = lists.options.length;
+        lists.selectedIndex = (lists.selectedIndex + (event.key === "l" ? 1 : count - 1)) % count;
+        lists.dispatchEvent(new Event("change"));
+        return true;
+      }
       if (event.key === "Escape") { marked.clear(); drawMarked(); grid.redraw(); return true; }
       return false;
     },

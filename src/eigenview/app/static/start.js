@@ -1,7 +1,7 @@
 "use strict";
 // Classes and their keys, figures, the other deeds; then the page begins.
 {
-  const { find } = app, RESERVED = "usngxm";
+  const { find } = app, RESERVED = "usngxmel";
   let keys = new Map();
 
   // A class that is itself a digit or a letter has that key; the others one of 1 … 9 in order, and a letter of theirs.
@@ -87,9 +87,12 @@
     find("new-class").blur();
     if (app.mode === "review") find("review-tiles").focus();
   });
-  find("export-open").addEventListener("click", () => { find("export-said").textContent = ""; find("export").showModal(); });
+  const openExport = () => { find("export-said").textContent = ""; find("export").showModal(); document.querySelector("input[name=form]:checked").focus(); };
+  find("export-open").addEventListener("click", openExport);
   find("help-open").addEventListener("click", () => find("help").showModal());
-  find("export-go").addEventListener("click", async () => {
+  find("export-form").addEventListener("submit", async (event) => {
+    if (event.submitter && event.submitter.value === "close") return;
+    event.preventDefault();
     const form = document.querySelector("input[name=form]:checked").value, certain = Math.max(0, Math.min(100, Number(find("export-certain").value) || 0)) / 100;
     find("export-said").textContent = "Writing …";
     const done = await app.act("export", { form, certain }, "");
@@ -109,6 +112,7 @@
     else if (event.key === "<") app.enter(order[(at + 2) % 3]);
     else if (event.key === "/") { app.enter("review"); find("find-text").focus(); }
     else if (event.key === "?") find("help").showModal();
+    else if (event.key === "e") openExport();
     else if (app.modes[app.mode].key(event)) { /* the mode's own */ }
     else if (keys.has(event.key.toLowerCase())) give(keys.get(event.key.toLowerCase()));
     else return;

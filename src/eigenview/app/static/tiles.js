@@ -2,19 +2,20 @@
 // A grid of pictures of any length: only what is in sight exists, and only that is loaded.
 app.grid = (box, { size = 150, onOpen, onMark, marks = () => new Set(), note = () => "" }) => {
   const space = document.createElement("div"), shown = new Map();
-  let rows = [], here = 0, columns = 1, side = size, tall = size + 26;
+  let rows = [], here = 0, columns = 1, side = size, tall = size + 26, width = 0, isStale = true, top = 0, later = 0;
   space.className = "space";
   box.append(space);
   box.tabIndex = 0;
   box.setAttribute("role", "listbox");
   box.setAttribute("aria-multiselectable", "true");
+  const load = () => { for (const tile of shown.values()) { const image = tile.firstChild.firstChild; if (!image.src) image.src = app.small(Number(tile.dataset.row)); } };
   const fill = (tile, place) => {
     const row = rows[place], inner = tile.firstChild, label = app.labelOf(row), isKnown = app.isKnown(row);
     if (tile.dataset.row !== String(row)) {
       tile.dataset.row = row;
       const what = document.createElement("div");
       what.className = "what";
-      inner.replaceChildren(app.picture(app.small(row), row), what);
+      inner.replaceChildren(app.picture("", row), what);
     }
     tile.title = app.nameOf(row);
     tile.id = `${box.id}-${place}`;
@@ -23,6 +24,7 @@ app.grid = (box, { size = 150, onOpen, onMark, marks = () => new Set(), note = (
     sure.className = "sure";
     sure.textContent = label && !isKnown ? `${Math.round(100 * app.sureness(row))} %` : "";
     what.replaceChildren(...(label ? [app.mark(label)] : []), text, sure);
+    tile.classList.toggle("noted", Boolean(note(row)));
     tile.classList.toggle("given", isKnown);
     tile.classList.toggle("here", place === here && document.activeElement === box);
     tile.classList.toggle("marked", marks().has(row));
@@ -30,14 +32,12 @@ app.grid = (box, { size = 150, onOpen, onMark, marks = () => new Set(), note = (
     tile.setAttribute("aria-label", `${app.nameOf(row)}, ${label || "no label"}`);
   };
   const draw = () => {
-    if (!box.clientWidth) return;
-    columns = Math.max(2, Math.floor(box.clientWidth / size));
-    side = box.clientWidth / columns;
-    tall = side + 26;
-    space.style.height = `${Math.ceil(rows.length / columns) * tall}px`;
-    const first = Math.max(0, Math.floor(box.scrollTop / tall) - 1) * columns;
-    const last = Math.min(rows.length, (Math.ceil((box.scrollTop + box.clientHeight) / tall) + 1) * columns);
-    for (const [place, tile] of shown) if (place < first || place >= last) { tile.remove(); shown.delete(place); }
+    if (!width) return;
+    const from = box.scrollTop, isFar = Math.abs(from - top) > box.clientHeight;  // passing by: pictures wait until it rests
+    top = from;
+    const first = Math.max(0, Math.floor(from / tall) - 1) * columns;
+    const last = Math.min(rows.length, (Math.ceil((from + box.clientHeight) / tall) + 1) * columns);
+    for (const [place, tile] of shown) if (place < first || place >= last) { tile.firstChild.firstChild.removeAttribute("src"); tile.remove(); shown.delete(place); }  // nor loaded any more
     for (let place = first; place < last; place += 1) {
       let tile = shown.get(place);
       if (!tile) {
@@ -45,22 +45,34 @@ app.grid = (box, { size = 150, onOpen, onMark, marks = () => new Set(), note = (
         tile.className = "tile";
         tile.setAttribute("role", "option");
         tile.append(document.createElement("div"));
-        tile.addEventListener("click", () => { here = place; box.focus({ preventScroll: true }); onMark ? onMark(rows[place]) : onOpen(rows[place]); draw(); });
+        tile.addEventListener("click", () => { here = place; box.focus({ preventScroll: true }); onMark ? onMark(rows[place]) : onOpen(rows[place]); redraw(); });
         tile.addEventListener("dblclick", () => onOpen(rows[place]));
         shown.set(place, tile);
         space.append(tile);
-      }
+      } else if (!isStale) continue;
       tile.style.left = `${(place % columns) * side}px`;
       tile.style.top = `${Math.floor(place / columns) * tall}px`;
       tile.style.width = `${side}px`;
       tile.style.height = `${tall}px`;
       fill(tile, place);
     }
+    isStale = false;
+    clearTimeout(later);
+    if (isFar) later = setTimeout(load, 120); else load();
     box.setAttribute("aria-activedescendant", rows.length ? `${box.id}-${here}` : "");
     box.dataset.shown = shown.size;
   };
   let waiting = false;
-  const redraw = () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; draw(); }); } };
+  const drawn = () => { if (!waiting) { waiting = true; requestAnimationFrame(() => { waiting = false; draw(); }); } };
+  const redraw = () => {  // all that is in sight, not only what came into it
+    width = box.clientWidth;
+    columns = Math.max(3, Math.floor(width / size));
+    side = width / columns;
+    tall = side + 26;
+    space.style.height = `${Math.ceil(rows.length / columns) * tall}px`;
+    isStale = true;
+    drawn();
+  };
   const go = (place) => {
     if (!rows.length) return;
     here = Math.max(0, Math.min(rows.length - 1, place));
@@ -69,7 +81,7 @@ app.grid = (box, { size = 150, onOpen, onMark, marks = () => new Set(), note = (
     if (top + tall > box.scrollTop + box.clientHeight) box.scrollTop = top + tall - box.clientHeight;
     redraw();
   };
-  box.addEventListener("scroll", redraw, { passive: true });
+  box.addEventListener("scroll", drawn, { passive: true });
   box.addEventListener("focus", redraw);
   box.addEventListener("blur", redraw);
   box.addEventListener("keydown", (event) => {
@@ -81,6 +93,7 @@ app.grid = (box, { size = 150, onOpen, onMark, marks = () => new Set(), note = (
     event.stopPropagation();
   });
   new ResizeObserver(redraw).observe(box);
+  eigenview.redraws.push(redraw);
   return {
     show: (list) => { const isNew = list !== rows; rows = list; if (isNew) { here = 0; box.scrollTop = 0; for (const tile of shown.values()) tile.remove(); shown.clear(); } redraw(); },
     redraw, go, here: () => rows[here], rows: () => rows, place: () => here, focus: () => box.focus(),

@@ -29,14 +29,14 @@
   const curve = (name, title) => {
     const traces = [], marks = [];
     data.runs.forEach((run, at) => {
-      const found = run.curves[name];
-      if (!found) return;
-      traces.push({ ...found, name: safe(run.name), mode: found.x.length > 1 ? "lines" : "markers", line: line(at), marker: { color: stroke(at) }, hovertemplate: "%{y:.4g}<extra>" + (alone ? "" : safe(run.name)) + "</extra>" });
+      const values = run.curves[name];
+      if (!values) return;
+      traces.push({ ...values, name: safe(run.name), mode: values.x.length > 1 ? "lines" : "markers", line: line(at), marker: { color: stroke(at) }, hovertemplate: "%{y:.4g}<extra>" + (alone ? "" : safe(run.name)) + "</extra>" });
       const chance = run.curves.chance;
-      const level = (one) => (one.curves.chance ? one.curves.chance.y.at(-1) : null);
-      const first = data.runs.findIndex((one) => level(one) === level(run));  // runs of one level share one line
+      const level = (other) => (other.curves.chance ? other.curves.chance.y.at(-1) : null);
+      const first = data.runs.findIndex((other) => level(other) === level(run));  // runs of one level share one line
       if (name === "loss" && chance && first === at) {
-        const shared = data.runs.every((one) => level(one) === level(run));
+        const shared = data.runs.every((other) => level(other) === level(run));
         traces.push({ ...chance, name: "chance", mode: "lines", line: { color: shared ? colour("soft") : stroke(at), width: 1.5, dash: "dash" }, hovertemplate: "%{y:.4g}<extra>chance</extra>" });
       }
       if (name === "loss" && alone) {
@@ -64,10 +64,10 @@
 
   const spectrum = () => {
     const traces = [];
-    data.runs.forEach((run, at) => run.spectra.forEach((one, number) => {
+    data.runs.forEach((run, at) => run.spectra.forEach((series, number) => {
       if (!alone && number) return;
-      const label = alone ? one.name : run.name;
-      traces.push({ x: one.values.map((_, place) => place + 1), y: one.values, mode: "lines", name: safe(label), line: alone ? { color: number ? colour("soft") : colour("accent"), width: 2, dash: number ? "dash" : "solid" } : line(at), hovertemplate: "%{y:.3g}<extra>" + safe(label) + "</extra>" });
+      const label = alone ? series.name : run.name;
+      traces.push({ x: series.values.map((_, place) => place + 1), y: series.values, mode: "lines", name: safe(label), line: alone ? { color: number ? colour("soft") : colour("accent"), width: 2, dash: number ? "dash" : "solid" } : line(at), hovertemplate: "%{y:.3g}<extra>" + safe(label) + "</extra>" });
     }));
     draw("spectrum", traces, layout(axis("rank"), axis("share of the largest", { type: "log", dtick: 1, exponentformat: "power" }), { showlegend: traces.length > 1, legend: { x: .98, y: .98, xanchor: "right", bgcolor: "rgba(0,0,0,0)", font: { size: 11 } } }));
   };
@@ -75,29 +75,29 @@
   const laplacian = () => {
     const traces = [], said = [];
     data.runs.forEach((run, at) => {
-      const found = run.laplacian;
-      if (!found) return;
-      const shade = found.values.map((_, place) => (alone && place >= found.clusters ? colour("base") : stroke(at)));
-      traces.push({ x: found.values.map((_, place) => place + 1), y: found.values, mode: alone ? "markers" : "lines+markers", name: safe(run.name), line: line(at, { width: 1 }), marker: { size: 7, color: alone ? shade : stroke(at) }, hovertemplate: "%{y:.3f}<extra>" + (alone ? "" : safe(run.name)) + "</extra>" });
-      const upper = found.values[found.clusters];
+      const graph = run.laplacian;
+      if (!graph) return;
+      const shade = graph.values.map((_, place) => (alone && place >= graph.clusters ? colour("base") : stroke(at)));
+      traces.push({ x: graph.values.map((_, place) => place + 1), y: graph.values, mode: alone ? "markers" : "lines+markers", name: safe(run.name), line: line(at, { width: 1 }), marker: { size: 7, color: alone ? shade : stroke(at) }, hovertemplate: "%{y:.3f}<extra>" + (alone ? "" : safe(run.name)) + "</extra>" });
+      const upper = graph.values[graph.clusters];
       if (alone && upper !== undefined) {
-        const middle = (found.values[found.clusters - 1] + upper) / 2;
-        said.push({ x: found.clusters + .5, y: middle, text: `${found.clusters} groups`, showarrow: true, arrowhead: 0, arrowcolor: colour("soft"), ax: 48, ay: middle < .12 * Math.max(...found.values) ? -1 : 22, font: { size: 11, color: colour("ink") } });
+        const middle = (graph.values[graph.clusters - 1] + upper) / 2;
+        said.push({ x: graph.clusters + .5, y: middle, text: `${graph.clusters} groups`, showarrow: true, arrowhead: 0, arrowcolor: colour("soft"), ax: 48, ay: middle < .12 * Math.max(...graph.values) ? -1 : 22, font: { size: 11, color: colour("ink") } });
       }
     });
     draw("laplacian", traces, layout(axis("number"), axis("eigenvalue", { rangemode: "tozero" }), { annotations: said }));
   };
 
   const confusion = () => {
-    const found = data.confusion;
-    if (!found) return;
-    const names = found.classes.map((name) => safe(name.length > 18 ? `${name.slice(0, 17)}…` : name));
+    const table = data.confusion;
+    if (!table) return;
+    const names = table.classes.map((name) => safe(name.length > 18 ? `${name.slice(0, 17)}…` : name));
     const few = names.length <= 15, places = names.map((_, at) => at);
-    const text = found.shares.map((row) => row.map((share) => (few && share >= .005 ? Math.round(100 * share) : "")));
+    const text = table.shares.map((row) => row.map((share) => (few && share >= .005 ? Math.round(100 * share) : "")));
     const scale = isDark() ? [[0, colour("card")], [.02, "#1d3448"], [.5, "#2f79ab"], [1, "#a7d8f5"]] : [[0, colour("card")], [.02, "#e4eef6"], [.5, "#5d9fcd"], [1, "#08436f"]];
-    const hover = found.counts.map((row, at) => row.map((count, to) => `${names[at]} read as ${names[to]}: ${count}`));
+    const hover = table.counts.map((row, at) => row.map((count, to) => `${names[at]} read as ${names[to]}: ${count}`));
     const ticks = few || names.length <= 40 ? { tickvals: places, ticktext: names, tickangle: -45 } : { showticklabels: false };
-    draw("confusion", [{ type: "heatmap", z: found.shares, x: places, y: places, text, texttemplate: few ? "%{text}" : "", textfont: { size: 11 }, hovertext: hover, hovertemplate: "%{hovertext}<extra></extra>", colorscale: scale, zmin: 0, zmax: 1, showscale: false, xgap: few ? 2 : 0, ygap: few ? 2 : 0 }],
+    draw("confusion", [{ type: "heatmap", z: table.shares, x: places, y: places, text, texttemplate: few ? "%{text}" : "", textfont: { size: 11 }, hovertext: hover, hovertemplate: "%{hovertext}<extra></extra>", colorscale: scale, zmin: 0, zmax: 1, showscale: false, xgap: few ? 2 : 0, ygap: few ? 2 : 0 }],
       layout(axis("read as, % of the row", { ...ticks, showgrid: false, ticks: "", nticks: undefined }), axis("", { ...ticks, tickangle: 0, autorange: "reversed", showgrid: false, ticks: "", nticks: undefined, scaleanchor: "x", constrain: "domain" }), { hovermode: "closest", margin: { l: 70, r: 10, t: 6, b: 70 } }));
   };
 

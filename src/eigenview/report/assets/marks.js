@@ -4,7 +4,7 @@
   const { isDark } = eigenview;
   // Petroff's ten colours, chosen for the colour-blind; after ten groups the shape changes too.
   const palette = ["#3f90da", "#ffa90e", "#bd1f01", "#94a4a2", "#832db6", "#a96b59", "#e76300", "#b9ac70", "#717581", "#92dadd"];
-  const onDark = { 2: "#ff6a52", 4: "#bf83ea", 8: "#a3a9b8" };
+  const onDark = { 2: "#d0111e", 4: "#a11fff" };  // as far from the others, and light enough
   const groupColour = (number) => (isDark() && onDark[number % 10]) || palette[number % 10];
   const shapePath = (ctx, number, x, y, r) => {
     ctx.beginPath();

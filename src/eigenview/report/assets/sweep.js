@@ -54,7 +54,7 @@
     if (trials.length < 2) return;
     const columns = [...sweep.names.map((name) => trials.map((trial) => trial.values[name])), trials.map((trial) => trial.value)];
     const heads = [...sweep.names, sweep.objective], places = columns.map(place), at = heads.map((_, number) => number);
-    const order = trials.map((_, number) => number).sort((one, other) => trials[one].value - trials[other].value);  // the best on top
+    const order = trials.map((_, number) => number).sort((first, second) => trials[first].value - trials[second].value);  // the best on top
     const traces = order.map((number) => ({
       x: at, y: places.map((column) => column[number]), mode: "lines+markers", opacity: .8,
       line: { color: shade(places.at(-1)[number]), width: 2 }, marker: { color: shade(places.at(-1)[number]), size: 6 },

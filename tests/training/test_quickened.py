@@ -1,0 +1,68 @@
+"""Half precision is taken where it is measured to be faster, and only by runs that go by the clock."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from eigenview.training import train, trial
+from eigenview.training.processor import works_in_half
+from eigenview.training.start import prepare
+
+GIVEN = {"source": "shapes?count=96&size=24", "encoder": {"name": "small", "width": 0.25}, "workers": 0}
+
+
+@pytest.fixture
+def machine(monkeypatch):
+    """Seconds of a batch by precision, and whether half precision works."""
+    told = {"32": 0.3, "bf16": 0.2, "works": True}
+    monkeypatch.setattr(trial, "seconds_a_batch", lambda config, *_, **__: told[config.precision])
+    monkeypatch.setattr(trial, "works_in_half", lambda _: told["works"])
+    return told
+
+
+def precision(tmp_path, **given):
+    prepared = prepare({**GIVEN, "out": tmp_path / "run", **given})
+    reasons = [str(choice) for choice in prepared.choices if choice.name == "precision"]
+    return prepared.config.precision, reasons
+
+
+def test_the_faster_precision_is_taken_and_said(machine, tmp_path):
+    assert precision(tmp_path, minutes=10) == ("bf16", ["precision = bf16: 1.5 × as fast as 32 here"])
+
+
+@pytest.mark.parametrize(
+    "given", [{"minutes": 1}, {"steps": 9000}, {"epochs": 900}, {"minutes": 10, "precision": "32"}]
+)
+def test_short_runs_given_steps_and_a_given_precision_stay(machine, tmp_path, given):
+    assert precision(tmp_path, **given) == ("32", [])
+
+
+def test_a_little_faster_is_not_enough(machine, tmp_path):
+    machine["bf16"] = 0.27
+    assert precision(tmp_path, minutes=10) == ("32", [])
+
+
+def test_kernels_that_crash_are_left_alone(machine, tmp_path):
+    machine["works"] = False
+    assert precision(tmp_path, minutes=10) == ("32", [])
+
+
+def test_both_precisions_are_really_timed(tmp_path):
+    config = prepare({**GIVEN, "out": tmp_path / "run", "steps": 1}).config
+    source = prepare({**GIVEN, "out": tmp_path / "run", "steps": 1}).source
+    for name in ("32", *(["bf16"] if works_in_half("bf16") else [])):
+        assert 0 < trial.seconds_a_batch(config.model_copy(update={"precision": name}), source) < 60
+
+
+def test_what_came_before_is_counted_up_to_half_of_the_minutes(tmp_path):
+    prepared = prepare({**GIVEN, "out": tmp_path / "run", "minutes": 0.05, "log_every": 1})
+    directory = train(prepared.config, source=prepared.source, looks_back=False, started=time.monotonic() - 3600)
+    seconds = [line["seconds"] for line in directory.metrics.looks]
+    assert 1.5 <= seconds[0] < seconds[-1]  # half of three seconds, and steps were made
+
+
+def test_minutes_count_from_before_the_images_are_open(tmp_path):
+    before = time.monotonic()
+    assert before <= prepare({**GIVEN, "out": tmp_path / "run", "steps": 1}).started <= time.monotonic()
