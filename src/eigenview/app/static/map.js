@@ -93,7 +93,7 @@
       if (!marked.size) tiles.show([row]);
       try {
         const { rows } = await (await app.get(`/api/list/near?about=${row}`)).json();
-        near = { row, rows };
+        if (state.picked === row) near = { row, rows };  // answers may overtake each other
         if (state.picked === row && !marked.size) tiles.show(rows.slice(0, 60));
       } catch (error) { note.textContent = error.message; }
     }
