@@ -13,10 +13,10 @@ from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import compare
 from eigenview.report import write_report
 from eigenview.report.facts import duration, flat, time_figures
-from eigenview.report.run_files import read_run
 from eigenview.report.scores import headline, measures, points
 from eigenview.report.summary import summarise
 from eigenview.runs import SEEN, RunDirectory
+from eigenview.runs.contents import RunContents
 from tests.report.example_run import write_run, write_scores
 
 
@@ -35,7 +35,7 @@ def test_a_full_run_has_every_section(tmp_path):
 
 
 def test_the_top_says_verdict_score_interval_and_gain(tmp_path):
-    run = read_run(write_run(tmp_path / "run"))
+    run = RunContents.of(write_run(tmp_path / "run"))
     own, untrained, pixels = (
         next(score for score in run.scores if (score.subject, score.name) == (subject, "linear"))
         for subject in ("run", "untrained", "raw pixels")
@@ -49,7 +49,7 @@ def test_the_top_says_verdict_score_interval_and_gain(tmp_path):
 
 
 def test_a_difference_that_chance_would_show_is_called_so(tmp_path):
-    run = read_run(write_run(tmp_path / "run", has_sample=False))
+    run = RunContents.of(write_run(tmp_path / "run", has_sample=False))
     own = next(score for score in run.scores if (score.subject, score.name) == ("run", "linear"))
     same = replace(own, subject="untrained")
     others = tuple(score for score in run.scores if (score.subject, score.name) != ("untrained", "linear"))
@@ -59,7 +59,7 @@ def test_a_difference_that_chance_would_show_is_called_so(tmp_path):
 
 
 def test_scores_stand_with_baselines_of_the_same_protocol_only(tmp_path):
-    run = read_run(write_run(tmp_path / "run"))
+    run = RunContents.of(write_run(tmp_path / "run"))
     assert [measure.own.name for measure in headline(run)] == ["linear", "knn k=20"]
     for measure in measures(run):
         assert {score.subject for score in measure.baselines} == {"untrained", "raw pixels"}
@@ -73,10 +73,10 @@ def test_an_adapted_run_stands_beside_its_own_starting_point(tmp_path):
     for score in directory.scores():
         if score.subject == "untrained":
             directory.save_score(replace(score, subject="starting point"))
-    first = headline(read_run(folder))[0]
+    first = headline(RunContents.of(folder))[0]
     own, start = first.own, first.baselines[0]
     assert (own.subject, start.subject, start.name) == ("run", "starting point", "linear")
-    said = summarise(read_run(folder)).sentence
+    said = summarise(RunContents.of(folder)).sentence
     assert f"{100 * (own.value - start.value):.1f} points above its starting point" in said
     text = read(write_report([folder]))
     assert '<span class="name">starting point</span>' in text
@@ -136,7 +136,7 @@ def test_a_damaged_optional_file_is_named_on_the_page(tmp_path):
 
 
 def test_core_hours_count_the_cores_that_were_used(tmp_path):
-    measured = dict(time_figures(read_run(write_run(tmp_path / "run", has_sample=False))))
+    measured = dict(time_figures(RunContents.of(write_run(tmp_path / "run", has_sample=False))))
     seconds = 200 * 1.8
     assert measured["core-hours"] == f"{seconds * 4 / 3600:.3g} (4 cores)"  # 2 processes of 3 threads share 4
     assert measured["views seen"] == f"{1000 * seconds:,.0f}"
@@ -188,7 +188,7 @@ def test_the_top_prefers_a_score_whose_baselines_were_measured(tmp_path):
     run = write_run(tmp_path / "run", has_sample=False, has_scores=False)
     write_scores(RunDirectory(run), 0, data={"test": "a", "set": "alone"}, rate=0.9, has_baselines=False)
     write_scores(RunDirectory(run), 1, data={"test": "b", "set": "beside"}, rate=0.7)
-    said = summarise(read_run(run)).sentence
+    said = summarise(RunContents.of(run)).sentence
     assert "linear probe on beside" in said
     assert "no baseline" not in said
 

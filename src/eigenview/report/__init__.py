@@ -10,9 +10,9 @@ from eigenview.diagnostics import diagnose
 from eigenview.errors import EigenviewError, SettingError
 from eigenview.files import check_writable, write_text
 from eigenview.report.page import build_page
-from eigenview.report.run_files import RunFiles, read_run
 from eigenview.report.structure import outline_of, structure_of
 from eigenview.report.sweep import sweep_page
+from eigenview.runs.contents import RunContents
 from eigenview.sweeps.results import is_sweep, read_results
 
 __all__ = ["write_report"]
@@ -33,8 +33,8 @@ def write_report(runs: Sequence[str | Path], out: str | Path | None = None) -> P
     if len(runs) == 1 and is_sweep(runs[0]):
         place = Path(runs[0]) if out is None else Path(out)
         return write_text(_place(place, comparing=False), sweep_page(read_results(runs[0])))
-    opened = [read_run(folder) for folder in runs]
-    file = _place(opened[0].folder if out is None else Path(out), comparing=len(opened) > 1)
+    opened = [RunContents.of(folder) for folder in runs]
+    file = _place(opened[0].directory.folder if out is None else Path(out), comparing=len(opened) > 1)
     if file.parent.is_dir():
         check_writable(file.parent)
     compute = structure_of if len(opened) == 1 else outline_of
@@ -49,14 +49,14 @@ def _place(out: Path, *, comparing: bool) -> Path:
     return out / ("comparison.html" if comparing else NAME)
 
 
-def _diagnosed(run: RunFiles) -> RunFiles:
+def _diagnosed(run: RunContents) -> RunContents:
     """A run without a diagnosis of its own is diagnosed by its sample's projections."""
     sample = run.sample
     if run.diagnosis is not None or sample is None or sample.first_view is None:
         return run
     labels = None if sample.labels is None or (sample.labels < 0).all() else sample.labels
     try:
-        diagnosis = diagnose(sample.first_view, sample.second_view, labels, progress=run.log.progress())
+        diagnosis = diagnose(sample.first_view, sample.second_view, labels, progress=run.metrics.progress())
     except EigenviewError as error:
         return replace(run, problems=(*run.problems, f"the sample could not be diagnosed: {error}"))
     return replace(run, diagnosis=diagnosis)

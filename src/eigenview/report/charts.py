@@ -10,20 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from eigenview.files import JSON
 from eigenview.graph.sphere import uniformity_floor
-from eigenview.report.run_files import RunFiles
 from eigenview.report.structure import Confusion, Structure, class_name
 from eigenview.runs import Sample
+from eigenview.runs.contents import RunContents
 
 POINTS = 800  # of a curve; more lines are averaged in groups
 CURVES = "loss chance alignment uniformity effective_rank learning_rate knn_accuracy gradient_norm".split()
 T = 2.0  # of the uniformity that training logs
 
 
-def curves(run: RunFiles) -> dict[str, JSON]:
+def curves(run: RunContents) -> dict[str, JSON]:
     """Each metric as {x: steps, y: values}; missing values are left out."""
     drawn: dict[str, JSON] = {}
-    listed = {name: run.log.series(name) for name in CURVES}
-    for name, pairs in {**listed, "plane": run.log.series("uniformity", over="alignment")}.items():
+    listed = {name: run.metrics.series(name) for name in CURVES}
+    for name, pairs in {**listed, "plane": run.metrics.series("uniformity", over="alignment")}.items():
         if pairs:
             x, y = thinned(pairs)
             drawn[name] = {"x": x, "y": y}
@@ -39,7 +39,7 @@ def thinned(pairs: Sequence[tuple[float, float]]) -> tuple[list[JSON], list[JSON
     return [_rounded(x) for x in values[:, 0]], [_rounded(y) for y in values[:, 1]]
 
 
-def chart_data(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) -> dict[str, JSON]:
+def chart_data(runs: Sequence[RunContents], structures: Mapping[int, Structure]) -> dict[str, JSON]:
     """Everything but the map: ``structures`` holds that of each run with a sample, by its place."""
     listed: list[JSON] = []
     for place, run in enumerate(runs):
@@ -48,7 +48,7 @@ def chart_data(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
             {
                 "name": run.name,
                 "curves": curves(run),
-                "alarms": [{"step": step, "message": message} for step, message in run.log.alarms],
+                "alarms": [{"step": step, "message": message} for step, message in run.metrics.alarms],
                 "spectra": _spectra(run, structure),
                 "laplacian": _laplacian(run, structure),
             }
@@ -56,7 +56,7 @@ def chart_data(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) ->
     return {"runs": listed, "floor": _floor(runs[0]) if len(runs) == 1 else None}
 
 
-def _spectra(run: RunFiles, structure: Structure | None) -> list[JSON]:
+def _spectra(run: RunContents, structure: Structure | None) -> list[JSON]:
     if structure is not None and structure.spectra:
         return [{"name": name, "values": [_rounded(value) for value in values]} for name, values in structure.spectra]
     if run.diagnosis is None or not run.diagnosis.figures.singular_values:
@@ -66,7 +66,7 @@ def _spectra(run: RunFiles, structure: Structure | None) -> list[JSON]:
     return [{"name": "embeddings, mean kept", "values": shares}]
 
 
-def _laplacian(run: RunFiles, structure: Structure | None) -> JSON:
+def _laplacian(run: RunContents, structure: Structure | None) -> JSON:
     counted = structure.laplacian if structure is not None else None
     if counted is None and run.diagnosis is not None:
         counted = run.diagnosis.figures.clusters
@@ -76,7 +76,7 @@ def _laplacian(run: RunFiles, structure: Structure | None) -> JSON:
     return {"values": values, "clusters": counted.clusters, "components": counted.components, "nodes": counted.nodes}
 
 
-def _floor(run: RunFiles) -> float | None:
+def _floor(run: RunContents) -> float | None:
     """Of uniformity, in as many dimensions as the projections have."""
     if run.sample is not None and run.sample.first_view is not None:
         return uniformity_floor(run.sample.first_view.shape[1], t=T)

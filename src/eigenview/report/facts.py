@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from eigenview.files import JSON
 from eigenview.report.html import Html, element, join, table, table_row
-from eigenview.report.run_files import RunFiles
 from eigenview.runs import number
+from eigenview.runs.contents import RunContents
 
 
-def time_figures(run: RunFiles) -> list[tuple[str, str]]:
+def time_figures(run: RunContents) -> list[tuple[str, str]]:
     """What the run cost: hours, views, core-hours (seconds × cores used / 3600)."""
-    last, seconds = run.log.last, number(run.log.last.get("seconds"))
+    last, seconds = run.metrics.last, number(run.metrics.last.get("seconds"))
     if seconds is None:
         return []
     costs = [("training time", duration(seconds)), ("optimizer steps", f"{number(last.get('step')) or 0:,.0f}")]
@@ -25,13 +25,12 @@ def time_figures(run: RunFiles) -> list[tuple[str, str]]:
     return costs
 
 
-def used_cores(run: RunFiles) -> float | None:
+def used_cores(run: RunContents) -> float | None:
     """Processes × threads, but not more than the machine has; None where the run did not say."""
-    threads, processes = number(run.environment.get("threads")), number(run.environment.get("processes")) or 1.0
-    cores = number(run.environment.get("cores"))
-    if threads is None:
-        return cores
-    return threads * processes if cores is None else min(threads * processes, cores)
+    if (machine := run.environment) is None or machine.threads is None:
+        return None if machine is None else machine.cores
+    used = machine.threads * (machine.processes or 1)
+    return used if machine.cores is None else min(used, machine.cores)
 
 
 def duration(seconds: float) -> str:
@@ -70,7 +69,7 @@ def facts_list(pairs: Sequence[tuple[str, str]]) -> Html:
     return element("dl.facts", *(element("div", row) for row in rows))
 
 
-def blocks(run: RunFiles) -> Html:
+def blocks(run: RunContents) -> Html:
     """Time at once; settings, data and environment behind a click."""
     cost = time_figures(run)
     none = "This run logged no time." if run.is_trained else "Nothing was trained."
@@ -81,17 +80,18 @@ def blocks(run: RunFiles) -> Html:
         "Data": run.data,
         "Environment": run.environment,
     }.items():
-        if settings:
-            shown.append(element("details", element("summary", title), facts_list(flat(settings))))
+        if settings is not None:
+            listed = facts_list(flat(settings.model_dump(mode="json")))
+            shown.append(element("details", element("summary", title), listed))
     return join(*shown)
 
 
-def differing(every: Sequence[RunFiles]) -> Html:
+def differing(every: Sequence[RunContents]) -> Html:
     """A table of the settings in which runs that were trained here differ, their folders aside."""
     runs = [run for run in every if run.is_trained]
     if len(runs) < 2:
         return element("p.quiet", "Fewer than two of these were trained here: there are no settings to compare.")
-    listed = [dict(flat(run.config)) for run in runs]
+    listed = [{} if run.config is None else dict(flat(run.config.model_dump(mode="json"))) for run in runs]
     names = list(dict.fromkeys(name for settings in listed for name in settings if name != "out"))
     rows = []
     for name in names:

@@ -12,14 +12,14 @@ from eigenview.report import sections
 from eigenview.report.charts import chart_data, confusion_data, map_data
 from eigenview.report.galleries import sheet_styles
 from eigenview.report.html import Html, asset, element, script_json
-from eigenview.report.run_files import RunFiles
 from eigenview.report.structure import Structure
+from eigenview.runs.contents import RunContents
 
 SCRIPTS = ("theme.js", "marks.js", "plane.js", "charts.js", "map.js")
 STYLES = ("theme.css", "report.css")
 
 
-def build_page(runs: Sequence[RunFiles], structures: Mapping[int, Structure]) -> str:
+def build_page(runs: Sequence[RunContents], structures: Mapping[int, Structure]) -> str:
     """The whole document for one run, or a comparison of several."""
     alone = runs[0] if len(runs) == 1 else None
     structure = structures.get(0) if alone is not None else None

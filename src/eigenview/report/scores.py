@@ -10,8 +10,8 @@ from eigenview.evaluation import Compared, compare, shown_as
 from eigenview.evaluation.subjects import COMPARED_WITH
 from eigenview.nn import POOLED
 from eigenview.report.html import Html, element, join, table, table_row
-from eigenview.report.run_files import RunFiles
 from eigenview.runs import Score
+from eigenview.runs.contents import RunContents
 
 CARDS = 4
 MINUS = "\N{MINUS SIGN}"
@@ -33,10 +33,19 @@ class Measure:
         return compare(self.own, *self.baselines)
 
 
-def measures(run: RunFiles) -> list[Measure]:
+def own_scores(run: RunContents) -> list[Score]:
+    """One a protocol and data set; those under a former name of the folder count where there are no others."""
+    own = [score for score in run.scores if score.subject not in COMPARED_WITH]
+    kept: dict[tuple[str, str], Score] = {}
+    for score in sorted(own, key=lambda score: score.subject != run.name):
+        kept.setdefault((score.protocol_hash, score.data_hash), score)
+    return list(kept.values())
+
+
+def measures(run: RunContents) -> list[Measure]:
     """Every score of a run with its baselines, the most telling first."""
     listed = []
-    for own in run.own_scores():
+    for own in own_scores(run):
         same = [
             other
             for other in run.scores
@@ -48,7 +57,7 @@ def measures(run: RunFiles) -> list[Measure]:
     return sorted(listed, key=lambda measure: rank(measure.own))
 
 
-def headline(run: RunFiles) -> list[Measure]:
+def headline(run: RunContents) -> list[Measure]:
     """At most four measures of different kinds, for the top of the page: with baselines where some were measured."""
     chosen: dict[str, Measure] = {}
     for measure in sorted(measures(run), key=lambda measure: not measure.baselines):
@@ -98,14 +107,14 @@ def interval(score: Score) -> str:
     return " to ".join(map(score.text, score.interval)).replace("-", MINUS)
 
 
-def cards(run: RunFiles) -> Html:
+def cards(run: RunContents) -> Html:
     """The headline scores: a large figure, its interval, and bars against the baselines."""
     return element("div.cards", *(_card(measure) for measure in headline(run)))
 
 
-def seen_note(run: RunFiles) -> Html | None:
+def seen_note(run: RunContents) -> Html | None:
     """Which test images the run was trained on; None where it saw none of them."""
-    sets = {set_and_protocol(score)[0] or _unnamed(score): 0 for score in run.own_scores() if score.was_seen}
+    sets = {set_and_protocol(score)[0] or _unnamed(score): 0 for score in own_scores(run) if score.was_seen}
     if not sets:
         return None
     said = f"Seen in training: the test images of {', '.join(sets)}. On images it never saw, the run may do worse."
@@ -137,7 +146,7 @@ def _bar(score: Score, name: str, kind: str) -> Html:
     return element("div.bar-row", element("span.name", name), track, value)
 
 
-def all_scores(run: RunFiles) -> Html | None:
+def all_scores(run: RunContents) -> Html | None:
     """All scores of one run, each baseline with its difference and how likely chance alone would show it."""
     named = [name for name in COMPARED_WITH if any(score.subject == name for score in run.scores)]
     body = []
@@ -164,11 +173,11 @@ def _baseline_cell(row: Compared | None) -> Html:
     return _cell(row.score, ", ".join(filter(None, (points(row.difference, row.score), row.chance))))
 
 
-def comparison(runs: Sequence[RunFiles]) -> Html | None:
+def comparison(runs: Sequence[RunContents]) -> Html | None:
     """Every measure that at least two runs have, the first run as reference; paired significance, item by item."""
     keys: dict[tuple[str, str, str], Score] = {}
     for run in runs:
-        for score in run.own_scores():
+        for score in own_scores(run):
             keys.setdefault(_kind(score), score)
     rows = []
     for score in sorted(keys.values(), key=rank):
@@ -184,8 +193,8 @@ def _kind(score: Score) -> tuple[str, str, str]:
     return score.name, score.metric, str(score.protocol.get("layer"))
 
 
-def _find(run: RunFiles, like: Score) -> Score | None:
-    same = [score for score in run.own_scores() if _kind(score) == _kind(like)]
+def _find(run: RunContents, like: Score) -> Score | None:
+    same = [score for score in own_scores(run) if _kind(score) == _kind(like)]
     fair = [score for score in same if (score.protocol_hash, score.data_hash) == (like.protocol_hash, like.data_hash)]
     return next(iter([*fair, *same]), None)
 

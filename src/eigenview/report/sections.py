@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from eigenview.report import facts, galleries, labels, scores, summary
 from eigenview.report.html import Child, Html, asset, element, join
-from eigenview.report.run_files import RunFiles
 from eigenview.report.structure import Structure
 from eigenview.runs import number
+from eigenview.runs.config import LENGTHS
+from eigenview.runs.contents import RunContents
 
 NO_SAMPLE = "No sample of images yet: eigenview train writes one at its end, eigenview diagnose RUN at any time."
 NO_SCORES = "No scores yet: eigenview evaluate RUN SOURCE measures them, with the baselines."
@@ -36,7 +37,7 @@ def section(name: str, short: str, heading: str, lead: str, *content: Child) -> 
     return Section(name, short, element("section", *inner, id=name, aria_labelledby=f"{name}-heading"))
 
 
-def of_one(run: RunFiles, structure: Structure | None) -> list[Section]:
+def of_one(run: RunContents, structure: Structure | None) -> list[Section]:
     """Everything about one run; of an encoder that was not trained here, the images come first."""
     shown = _of_sample(run, structure) + _of_labels(run)
     judged = [_diagnosis(run), *([_curves([run])] if run.is_trained else []), _geometry([run], structure)]
@@ -45,7 +46,7 @@ def of_one(run: RunFiles, structure: Structure | None) -> list[Section]:
     return [_top(run), *(judged + shown if run.is_trained else shown + judged), settings]
 
 
-def _of_labels(run: RunFiles) -> list[Section]:
+def _of_labels(run: RunContents) -> list[Section]:
     """What spread and audit left in the run."""
     parts = []
     for shown in run.labels:
@@ -54,7 +55,7 @@ def _of_labels(run: RunFiles) -> list[Section]:
     return parts
 
 
-def _of_sample(run: RunFiles, structure: Structure | None) -> list[Section]:
+def _of_sample(run: RunContents, structure: Structure | None) -> list[Section]:
     sample = run.sample
     if sample is None or structure is None:
         return [section("map", "Map", "Map of the embedding", "", element("p.quiet", NO_SAMPLE))]
@@ -97,7 +98,7 @@ def _of_sample(run: RunFiles, structure: Structure | None) -> list[Section]:
     return parts
 
 
-def _copies(run: RunFiles, structure: Structure) -> Section:
+def _copies(run: RunContents, structure: Structure) -> Section:
     sample = run.sample
     assert sample is not None
     if sample.copies:
@@ -111,7 +112,7 @@ def _copies(run: RunFiles, structure: Structure) -> Section:
     return section("duplicates", "Duplicates", "Near-duplicates", lead, pairs)
 
 
-def of_several(runs: Sequence[RunFiles]) -> list[Section]:
+def of_several(runs: Sequence[RunContents]) -> list[Section]:
     """A comparison: the first run is the reference."""
     listed = []
     for number_, run in enumerate(runs):
@@ -146,13 +147,13 @@ def of_several(runs: Sequence[RunFiles]) -> list[Section]:
     ]
 
 
-def _top(run: RunFiles) -> Section:
+def _top(run: RunContents) -> Section:
     told = summary.summarise(run)
     heading = element("h1", run.name)
     verdict = element(
         "p.verdict", element("span", told.badge, class_=f"badge {told.state}"), " ", told.sentence, id="verdict"
     )
-    measured = scores.cards(run) if run.own_scores() else element("p.quiet", NO_SCORES)
+    measured = scores.cards(run) if scores.own_scores(run) else element("p.quiet", NO_SCORES)
     table = scores.all_scores(run)
     more = None
     if table is not None:
@@ -163,28 +164,27 @@ def _top(run: RunFiles) -> Section:
     return Section("top", "Verdict", inner)
 
 
-def _line(run: RunFiles) -> Html:
+def _line(run: RunContents) -> Html:
     """Method, encoder, data and time in one line."""
-    encoder = run.config.get("encoder") or run.encoder.get("settings")
-    source = run.data.get("source")
-    place = source.get("place") if isinstance(source, dict) else None
-    said = [
-        facts.said(run.config.get("method")) if run.is_trained else "not trained here",
-        f"{encoder.get('name')} encoder" if isinstance(encoder, dict) else None,
-        str(place or run.config.get("source") or "") or None,
-        *(f"{run.config[name]} {name}" for name in ("epochs", "steps", "minutes") if run.config.get(name) is not None),
-    ]
-    seconds = number(run.log.last.get("seconds"))
+    config, place = run.config, run.data.source.place if run.data is not None else ""
+    said = [] if run.is_trained else ["not trained here"]
+    if config is not None:
+        lengths = {name: getattr(config, name) for name in LENGTHS}
+        said += [config.method, f"{config.encoder.name} encoder", place or config.source]
+        said += [f"{length} {name}" for name, length in lengths.items() if length is not None]
+    elif run.encoder is not None:
+        said += [f"{run.encoder.settings.name} encoder", place]
+    seconds = number(run.metrics.last.get("seconds"))
     if seconds is not None:
         said.append(facts.duration(seconds))
     return element("p.line", *(element("span", word) for word in said if word))
 
 
-def _costs(run: RunFiles) -> Html:
+def _costs(run: RunContents) -> Html:
     return join(element("h3", run.name), facts.facts_list(facts.time_figures(run)))
 
 
-def _diagnosis(run: RunFiles) -> Section:
+def _diagnosis(run: RunContents) -> Section:
     if run.diagnosis is None:
         missing = element("p.quiet", "Not diagnosed yet: eigenview diagnose RUN says what is wrong, and what to try.")
         return section("diagnosis", "Diagnosis", "Diagnosis", "", missing)
@@ -206,15 +206,15 @@ def chart(name: str, heading: str, note: str, *, size: str = "") -> Html:
     )
 
 
-def _curves(runs: Sequence[RunFiles]) -> Section:
-    drawn = [chart(name, *said) for name, said in CHARTS.items() if any(run.log.series(name) for run in runs)]
+def _curves(runs: Sequence[RunContents]) -> Section:
+    drawn = [chart(name, *said) for name, said in CHARTS.items() if any(run.metrics.series(name) for run in runs)]
     if not drawn:
         nothing = element("p.quiet", "No step was logged: metrics.jsonl is missing or empty.")
         return section("curves", "Training", "Training", "", nothing)
     alarms = [
         element("li", f"{run.name}: {message}" if len(runs) > 1 else message)
         for run in runs
-        for _, message in run.log.alarms
+        for _, message in run.metrics.alarms
     ]
     warned = None
     if alarms:
@@ -224,9 +224,9 @@ def _curves(runs: Sequence[RunFiles]) -> Section:
     return section("curves", "Training", "Training", lead, warned, element("div.multiples", *drawn))
 
 
-def _geometry(runs: Sequence[RunFiles], structure: Structure | None) -> Section:
+def _geometry(runs: Sequence[RunContents], structure: Structure | None) -> Section:
     charts = []
-    if any(run.log.series("uniformity", over="alignment") for run in runs):
+    if any(run.metrics.series("uniformity", over="alignment") for run in runs):
         note = "good runs go to the lower left: views close, images apart"
         charts.append(chart("plane", "Alignment and uniformity", note, size="tall"))
     if any(run.sample is not None or run.diagnosis is not None for run in runs):

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from eigenview.diagnostics import Diagnosis
 from eigenview.evaluation import Compared
 from eigenview.report.html import Html, element
-from eigenview.report.run_files import RunFiles
 from eigenview.report.scores import Measure, headline, interval, shown, title
 from eigenview.runs import number
+from eigenview.runs.contents import RunContents
 
 LIKELY = 0.05  # p-values above this are no evidence of a difference
 
@@ -23,7 +23,7 @@ class Summary:
     sentence: str
 
 
-def summarise(run: RunFiles) -> Summary:
+def summarise(run: RunContents) -> Summary:
     diagnosis = run.diagnosis
     measured = headline(run)
     gain = "" if not measured else f" {_gain(measured[0])}"
@@ -67,10 +67,10 @@ def _gap(row: Compared) -> str:
     return f"{size} {'above' if difference >= 0 else 'below'} {named}{chance}"
 
 
-def _progress(run: RunFiles) -> str:
+def _progress(run: RunContents) -> str:
     if not run.is_trained:
         return "This encoder was not trained here, and not looked at yet: eigenview look SOURCE does."
-    loss, chance = number(run.log.last.get("loss")), number(run.log.last.get("chance"))
+    loss, chance = number(run.metrics.last.get("loss")), number(run.metrics.last.get("chance"))
     if loss is None:
         return "This run has logged no steps yet."
     if chance is None:
@@ -79,7 +79,7 @@ def _progress(run: RunFiles) -> str:
     return f"The loss ended at {loss:.3g}, {where} its chance level of {chance:.3g}."
 
 
-def findings(run: RunFiles) -> Html | None:
+def findings(run: RunContents) -> Html | None:
     """What is wrong, why, and what to try."""
     if run.diagnosis is None or not run.diagnosis.findings:
         return None
