@@ -7,21 +7,19 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
 from eigenview.export.labelling import with_head
 from eigenview.export.names import architecture_of, options_of
-from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_onnx
-from eigenview.export.towers import ExportedTowers, export_towers
+from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_encoder
+from eigenview.export.towers import ExportedTowers, export_towers, write_weights
 from eigenview.files import atomic_path, to_json, write_text
 from eigenview.labels import Labeller, read_labeller
 from eigenview.nn import Encoder, build_encoder, read_weights
 from eigenview.nn.onnx_frozen import OnnxEncoder
 from eigenview.runs import NamedEncoder, OpenedRun, is_run, open_named, open_run
-from eigenview.runs.card import KEY, Card, card_of, read_card
-from eigenview.tensors import save_tensors, save_torch, sealed
+from eigenview.runs.card import Card, card_of, read_card
 from eigenview.views import CentreView
 
 Format = Literal["safetensors", "onnx", "torchvision", "timm"]
@@ -143,35 +141,19 @@ def _place(run: OpenedRun | NamedEncoder | Encoder, to: str, out: str | Path | N
     return place
 
 
-def _weights(encoder: Encoder) -> dict[str, Tensor]:
-    return {name: tensor.detach().cpu().contiguous().clone() for name, tensor in encoder.state_dict().items()}
-
-
 def _write_checked(encoder: Encoder, card: Card, file: Path) -> float:
     """How far what loads back from the file differs, once it is written."""
     if card.format == "onnx":
-        write_onnx(encoder, card, file)
+        write_encoder(encoder, card, file)
         return check_onnx(encoder, card, file)
-    if file.suffix == ".safetensors":
-        weights = _weights(encoder)
-        save_tensors(file, weights, metadata=sealed(weights, {KEY: to_json(card), "format": "pt"}))
-    else:
-        save_torch(file, _weights(encoder))
+    difference = write_weights(encoder, file, to_json(card))
     if card.format != "safetensors" or card.build is None:
-        return _weights_difference(encoder, file)
+        return difference
     again = load_exported(file).encoder
     worst = features_difference(encoder, again, card, (2,))
     if not worst <= 1e-5:  # the same weights on another device may round otherwise
         raise DataError(f"the file gives other features than the encoder, by {worst:.1e} of the largest; not kept")
     return worst
-
-
-def _weights_difference(encoder: Encoder, file: Path) -> float:
-    """0.0, since the file must hold the very weights."""
-    stored, own = read_weights(file), _weights(encoder)
-    if stored.keys() != own.keys() or any(not torch.equal(stored[name], own[name]) for name in own):
-        raise DataError(f"{file.name} does not hold the weights that were written to it; is the disk sound?")
-    return 0.0
 
 
 def _fill(encoder: Encoder, weights: dict[str, Tensor], place: Path) -> None:

@@ -8,9 +8,10 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from eigenview.batches import evaluating
 from eigenview.errors import DataError
@@ -19,9 +20,12 @@ from eigenview.files import to_json
 from eigenview.nn import Encoder
 from eigenview.runs.card import KEY, Card
 
-INPUT, OUTPUT, LABELLED = "images", "features", "probabilities"
 TOLERANCE = 1e-4  # largest difference allowed, as a share of the largest feature: rounding in another order
 CHECKED_BATCHES = (1, 2, 5)  # none of them alone shows that the number is free
+BATCH = torch.export.Dim("batch", min=1)
+
+Names = tuple[str, str]  # of the input and the output
+Free = dict[int, Any]  # torch.export.Dim by dimension
 
 
 def require_onnx() -> None:
@@ -30,44 +34,53 @@ def require_onnx() -> None:
         extra_module(library, extra="onnx", purpose="exporting to ONNX")
 
 
-def write_onnx(encoder: Encoder, card: Card, file: Path) -> None:
-    """The encoder in eval mode: ``images`` (batch, c, size, size) → ``features`` (batch, d), the card included.
+def write_onnx(module: nn.Module, example: Tensor, file: Path, *, card: str, names: Names, free: Free) -> None:
+    """``module`` in eval mode as one file, the card included, with an input and an output of such ``names``.
 
-    With a head on it, ``probabilities`` (batch, K) of the card's classes.
+    Dimensions in ``free`` of the input may have any size.
     """
     onnx = extra_module("onnx", extra="onnx", purpose="exporting to ONNX")
-    size = card.input.size
-    example = torch.zeros(2, card.input.channels, size, size, device=_device(encoder))
-    with evaluating(encoder), quiet():
+    with evaluating(module), quiet():
         program = torch.onnx.export(
-            encoder,
+            module,
             (example,),
             dynamo=True,
-            input_names=[INPUT],
-            output_names=[_output(card)],
-            dynamic_shapes=({0: torch.export.Dim("batch", min=1)},),
+            input_names=[names[0]],
+            output_names=[names[1]],
+            dynamic_shapes=(free,),
             external_data=False,
             verbose=False,
         )
     assert program is not None
     model = program.model_proto
     entry = model.metadata_props.add()
-    entry.key, entry.value = KEY, to_json(card)
+    entry.key, entry.value = KEY, card
     onnx.checker.check_model(model)
     file.write_bytes(model.SerializeToString())
 
 
-def check_onnx(encoder: Encoder, card: Card, file: Path) -> float:
-    """The largest difference to onnxruntime as a share of the largest feature; above 1e-4 it is refused."""
+def in_onnxruntime(file: Path, names: Names) -> Callable[[Tensor], Tensor]:
+    """What the file computes."""
     onnxruntime = extra_module("onnxruntime", extra="onnx", purpose="exporting to ONNX")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 3
     session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    return lambda rows: torch.from_numpy(session.run([names[1]], {names[0]: rows.cpu().numpy()})[0])
 
-    def theirs(images: Tensor) -> Tensor:
-        return torch.from_numpy(session.run([_output(card)], {INPUT: images.numpy()})[0])
 
-    worst = features_difference(encoder, theirs, card, CHECKED_BATCHES)
+def write_encoder(encoder: Encoder, card: Card, file: Path) -> None:
+    """``images`` (batch, c, size, size) → ``features`` (batch, d).
+
+    With a head on it, ``probabilities`` (batch, K) of the card's classes.
+    """
+    size = card.input.size
+    example = torch.zeros(2, card.input.channels, size, size, device=_device(encoder))
+    write_onnx(encoder, example, file, card=to_json(card), names=_names(card), free={0: BATCH})
+
+
+def check_onnx(encoder: Encoder, card: Card, file: Path) -> float:
+    """The largest difference to onnxruntime as a share of the largest feature; above 1e-4 it is refused."""
+    worst = features_difference(encoder, in_onnxruntime(file, _names(card)), card, CHECKED_BATCHES)
     if not worst <= TOLERANCE:
         raise DataError(f"onnxruntime computes something else: features differ by {worst:.1e} of the largest; not kept")
     return worst
@@ -90,8 +103,8 @@ def features_difference(
     return worst
 
 
-def _output(card: Card) -> str:
-    return LABELLED if card.classes else OUTPUT
+def _names(card: Card) -> Names:
+    return "images", "probabilities" if card.classes else "features"
 
 
 def _device(encoder: Encoder) -> torch.device:

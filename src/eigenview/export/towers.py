@@ -12,13 +12,12 @@ from torch.nn.functional import normalize
 
 from eigenview.batches import evaluating
 from eigenview.errors import DataError
-from eigenview.export.onnx_file import TOLERANCE, quiet, require_onnx
-from eigenview.extras import extra_module
+from eigenview.export.onnx_file import BATCH, TOLERANCE, in_onnxruntime, require_onnx, write_onnx
 from eigenview.files import atomic_path, to_json, write_text
 from eigenview.nn import TextTower, read_weights
 from eigenview.runs import OpenedRun
 from eigenview.runs.card import KEY, card_of
-from eigenview.tensors import save_tensors, sealed
+from eigenview.tensors import save_tensors, save_torch, sealed
 
 TowerFormat = Literal["safetensors", "onnx"]
 IMAGE, TEXT, TOKENIZER = "image", "text", "tokenizer.json"
@@ -70,44 +69,32 @@ def export_towers(run: OpenedRun, to: TowerFormat, folder: str | Path | None = N
 
 
 def _written(tower: ImageTower | TextTower, examples: list[Tensor], card: str, file: Path, to: TowerFormat) -> float:
-    if to == "onnx":
-        return _written_onnx(tower, examples, card, file)
-    weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in tower.state_dict().items()}
-    save_tensors(file, weights, metadata=sealed(weights, {KEY: card, "format": "pt"}))
+    if to == "safetensors":
+        return write_weights(tower, file, card)
+    require_onnx()
+    names, free = ("images", "embeddings"), {0: BATCH}
+    if isinstance(tower, TextTower):
+        longest = torch.export.Dim("length", min=1, max=tower.tokenizer.length or 2)
+        names, free = ("tokens", "embeddings"), {0: BATCH, 1: longest}
+    write_onnx(tower, examples[1], file, card=card, names=names, free=free)
+    theirs = in_onnxruntime(file, names)
+    worst = max(float((tower(rows).cpu() - theirs(rows)).abs().max()) for rows in examples)
+    if not worst <= TOLERANCE:
+        raise DataError(f"onnxruntime computes something else: embeddings differ by {worst:.1e}; not kept")
+    return worst
+
+
+def write_weights(module: nn.Module, file: Path, card: str) -> float:
+    """The tensors of a module, as safetensors with its card or, by another suffix, as a torch state dict.
+
+    0.0, how far what the file holds differs: it must be the very weights.
+    """
+    weights = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in module.state_dict().items()}
+    if file.suffix == ".safetensors":
+        save_tensors(file, weights, metadata=sealed(weights, {KEY: card, "format": "pt"}))
+    else:
+        save_torch(file, weights)
     stored = read_weights(file)
     if stored.keys() != weights.keys() or any(not torch.equal(stored[name], weights[name]) for name in weights):
         raise DataError(f"{file.name} does not hold the weights that were written to it; is the disk sound?")
     return 0.0
-
-
-def _written_onnx(tower: ImageTower | TextTower, examples: list[Tensor], card: str, file: Path) -> float:
-    require_onnx()
-    onnx = extra_module("onnx", extra="onnx", purpose="exporting to ONNX")
-    name = "tokens" if isinstance(tower, TextTower) else "images"
-    free = {0: torch.export.Dim("batch", min=1)}
-    if isinstance(tower, TextTower):
-        free[1] = torch.export.Dim("length", min=1, max=tower.tokenizer.length or 2)
-    with quiet():
-        program = torch.onnx.export(
-            tower,
-            (examples[1],),
-            dynamo=True,
-            input_names=[name],
-            output_names=["embeddings"],
-            dynamic_shapes=(free,),
-            external_data=False,
-            verbose=False,
-        )
-    assert program is not None
-    model = program.model_proto
-    entry = model.metadata_props.add()
-    entry.key, entry.value = KEY, card
-    onnx.checker.check_model(model)
-    file.write_bytes(model.SerializeToString())
-    runtime = extra_module("onnxruntime", extra="onnx", purpose="exporting to ONNX")
-    session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
-    theirs = [torch.from_numpy(session.run(None, {name: rows.cpu().numpy()})[0]) for rows in examples]
-    worst = max(float((tower(rows).cpu() - other).abs().max()) for rows, other in zip(examples, theirs, strict=True))
-    if not worst <= TOLERANCE:
-        raise DataError(f"onnxruntime computes something else: embeddings differ by {worst:.1e}; not kept")
-    return worst

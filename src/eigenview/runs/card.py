@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 
 from safetensors import SafetensorError, safe_open
@@ -30,8 +30,8 @@ class Build:
     config: str = ""
 
 
-@dataclass(frozen=True)
-class Input:
+@dataclass(frozen=True, kw_only=True)
+class Input(CentreView):
     """Images as the encoder knows them: floating (n, channels, size, size), (pixel / 255 − mean) / std.
 
     Before that, the shorter side (both, if ``is_squashed``) is resized to ``resize`` and the central ``size`` ×
@@ -39,14 +39,6 @@ class Input:
     """
 
     channels: int
-    size: int
-    resize: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
-    interpolation: str
-    is_squashed: bool = False
-    rounds_down: bool = False
-    is_exact: bool = False
 
 
 @dataclass(frozen=True)
@@ -65,9 +57,7 @@ class Card:
 
     @property
     def view(self) -> CentreView:
-        given = self.input
-        crop = (given.interpolation, given.is_squashed, given.rounds_down, given.is_exact)
-        return CentreView(given.resize, given.size, given.mean, given.std, *crop)  # type: ignore[arg-type]
+        return CentreView(**{each.name: getattr(self.input, each.name) for each in fields(CentreView)})
 
 
 def card_of(encoder: Encoder, view: CentreView, name: str, settings: EncoderSettings | None, *, format: str) -> Card:
@@ -76,13 +66,12 @@ def card_of(encoder: Encoder, view: CentreView, name: str, settings: EncoderSett
 
     channels = encoder.channels
     mean, std = (values if len(values) == channels else values[:1] * channels for values in (view.mean, view.std))
-    crop = (view.interpolation, view.is_squashed, view.rounds_down, view.is_exact)
     return Card(
         format=format,
         run=name,
         version=__version__,
         feature_width=encoder.feature_width,
-        input=Input(channels, view.size, view.resize, mean, std, *crop),
+        input=Input(**{**vars(view), "mean": mean, "std": std}, channels=channels),
         build=None if settings is None else _build(settings, channels, view.size),
         architecture=None,
     )

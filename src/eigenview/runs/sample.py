@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from pydantic import Field
 from eigenview.errors import DataError
 from eigenview.files import JSON, atomic_folder, inside, read_folder, restore_folder
 from eigenview.names import printable
-from eigenview.runs.facts import Stored
 from eigenview.runs.stored import read_stored, stored_object, write_stored
 from eigenview.tensors import map_array
 
@@ -26,16 +25,20 @@ MATRICES = ARRAYS[:3]  # of floats; the others are lists of whole numbers
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
+Count = Annotated[int, Field(ge=1)]
 
 
 @dataclass(frozen=True)
 class Sheets:
-    """Square pictures of one size, packed row by row into files."""
+    """Square pictures of one size, packed row by row into files, which ``sample.json`` names."""
 
     files: tuple[Path, ...]
-    side: int  # pixels of a picture
-    columns: int  # pictures in a row of a sheet
-    rows: int  # rows of a full sheet
+    side: Count  # pixels of a picture
+    columns: Count  # pictures in a row of a sheet
+    rows: Count  # rows of a full sheet
+
+    def within(self, folder: Path) -> Sheets:
+        return replace(self, files=tuple(inside(folder, file.name) for file in self.files))
 
 
 @dataclass(frozen=True)
@@ -66,19 +69,12 @@ class Words:
     answers: tuple[FoundWords, ...] = ()
 
 
-@dataclass(frozen=True)
-class Sample:
-    """n items, in the source's order. None: the run or the source has no such thing."""
+@dataclass(frozen=True, kw_only=True)
+class SampleFacts:
+    """``sample.json``: what of a :class:`Sample` is no array. None: the run or the source has no such thing."""
 
-    features: Floats  # (n, d), before the head
-    first_view: Floats | None  # (n, p), the head's output for one augmented view
-    second_view: Floats | None  # (n, p), for another
-    index: Ints  # (n,), which item of the source
     names: tuple[str, ...]
-    labels: Ints | None  # (n,), −1 where an item has none
     classes: tuple[str, ...] | None
-    clusters: Ints  # (n,), groups found without labels
-    prototypes: Ints | None  # (n,), the most similar of the run's own prototypes
     thumbnails: Sheets
     views: Sheets | None  # one sheet: a row an image, the original first, then its views
     source: str
@@ -90,33 +86,17 @@ class Sample:
     keys: tuple[str, ...] = ()  # n of ``batches.sketch.image_keys``, or none in a sample of earlier versions
 
 
-class SheetFacts(Stored):
-    """:class:`Sheets` in ``sample.json``."""
+@dataclass(frozen=True, kw_only=True)
+class Sample(SampleFacts):
+    """n items, in the source's order."""
 
-    files: tuple[str, ...]
-    side: int = Field(ge=1)
-    columns: int = Field(ge=1)
-    rows: int = Field(ge=1)
-
-    def sheets(self, folder: Path) -> Sheets:
-        files = tuple(inside(folder, Path(name).name) for name in self.files)
-        return Sheets(files, self.side, self.columns, self.rows)
-
-
-class Summary(Stored):
-    """``sample.json``: what of a :class:`Sample` is no array."""
-
-    names: tuple[str, ...]
-    classes: tuple[str, ...] | None
-    thumbnails: SheetFacts
-    views: SheetFacts | None
-    source: str
-    seed: int
-    checkpoint: str
-    outliers: tuple[int, ...] = ()
-    copies: tuple[tuple[int, ...], ...] = ()
-    keys: tuple[str, ...] = ()
-    words: Words | None = None
+    features: Floats  # (n, d), before the head
+    first_view: Floats | None  # (n, p), the head's output for one augmented view
+    second_view: Floats | None  # (n, p), for another
+    index: Ints  # (n,), which item of the source
+    labels: Ints | None  # (n,), −1 where an item has none
+    clusters: Ints  # (n,), groups found without labels
+    prototypes: Ints | None  # (n,), the most similar of the run's own prototypes
 
 
 @dataclass(frozen=True)
@@ -174,29 +154,21 @@ def _read(run: Path, place: Path) -> Sample | None:
         return None
     place = inside(run, place.name)
     try:
-        summary = read_stored(Summary, inside(place, SUMMARY))
+        facts = read_stored(SampleFacts, inside(place, SUMMARY))
         arrays = {name: _array(inside(place, f"{name}.npy")) for name in ARRAYS}
-        count = len(summary.names)
+        count = len(facts.names)
         lengths = {count, *(len(values) for values in arrays.values() if values is not None)}
         if len(lengths) != 1 or arrays["features"] is None or arrays["clusters"] is None or arrays["index"] is None:
             raise ValueError(f"its parts have {sorted(lengths)} rows")
-        named = (summary.outliers, *summary.copies, *_shown(summary.words))
+        named = (facts.outliers, *facts.copies, *_shown(facts.words))
         if any(not 0 <= row < count for rows in named for row in rows):
             raise ValueError(f"it names rows that are not among its {count}")
-        return Sample(
-            **arrays,  # type: ignore[arg-type]
-            names=summary.names,
-            classes=summary.classes,
-            thumbnails=summary.thumbnails.sheets(place),
-            views=None if summary.views is None else summary.views.sheets(place),
-            source=summary.source,
-            seed=summary.seed,
-            checkpoint=summary.checkpoint,
-            keys=summary.keys if len(summary.keys) == count else (),
-            words=summary.words,
-            outliers=summary.outliers,
-            copies=summary.copies,
-        )
+        placed = {
+            "thumbnails": facts.thumbnails.within(place),
+            "views": None if facts.views is None else facts.views.within(place),
+            "keys": facts.keys if len(facts.keys) == count else (),
+        }
+        return Sample(**{**vars(facts), **placed, **arrays})
     except (OSError, ValueError, EOFError) as error:
         raise DataError(
             f"the sample in {printable(place)} cannot be read: {error}; eigenview diagnose RUN writes it anew"
