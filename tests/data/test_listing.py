@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from eigenview.data import ListSource, Source
+from eigenview.data.captions import by_set
 from eigenview.errors import DataError
 from tests.data.pictures import write_folder
 
@@ -30,6 +31,13 @@ def test_a_csv_with_any_number_of_captions(tmp_path):
     assert source.classes == ("cat", "dog")
     assert [source.label(i) for i in range(2)] == [1, 0]
     assert str(source.describe()) == f"list {path}: 2 images, 2 classes, captions"
+
+
+def test_blank_captions_of_a_list_keep_their_places(tmp_path):
+    rows = ["path,rewrite_1,caption,caption_2", "a.png,so,,one", "a.png,,two,", "b.png,,only,"]
+    source = ListSource(written(tmp_path / "list.csv", "\n".join(rows)))
+    assert [source.captions(i) for i in range(2)] == [("one", "so", "two"), ("only",)]
+    assert by_set(source.captions(0)) == ("", "one", "so", "two")
 
 
 def test_a_path_that_comes_again_adds_captions(tmp_path):

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from eigenview.data import Item, LazyImage, Resize, ShardSource, StreamLoader, StreamSource
+from eigenview.data.captions import by_set
 from eigenview.data.source import Share
 from eigenview.errors import DataError, SettingError
 from tests.data.pictures import encoded, gradient
@@ -64,6 +65,15 @@ def test_samples_carry_images_labels_and_captions(tmp_path):
     again = [item for item in ShardSource(pattern).items(Share(3, 5), shuffle=True) if isinstance(item, Item)]
     assert {item.index for item in again} == {item.index for item in items[:6]}  # names decide, not the order
     assert "3 files" in str(source.describe())
+
+
+def test_captions_of_a_sample_are_all_its_keys_have_each_once(tmp_path):
+    facts = {"caption": "a dog", "caption_2": 0.93, "rewrites": ["", "one dog"], "url": "x", "text": "other"}
+    samples = {"a.png": encoded(gradient()), "a.txt": b"a  dog\n", "a.json": json.dumps(facts).encode()}
+    write_tar(tmp_path / "s.tar", samples)
+    (item,) = ShardSource(str(tmp_path / "s.tar")).items(Share(0, 0), shuffle=False)
+    assert item.captions == ("a dog", "one dog")
+    assert by_set(item.captions) == ("a dog", "", "", "one dog")
 
 
 @pytest.mark.parametrize("readers", [1, 2, 3, 5])

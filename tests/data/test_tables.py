@@ -10,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eigenview.data import Loader, Source, TableSource, UnreadableImage, rowgroups
+from eigenview.data.captions import by_set
 from eigenview.errors import DataError, SettingError
 from tests.data.pictures import encoded, gradient
 
@@ -56,6 +57,30 @@ def test_a_loader_gives_labels_captions_and_depth(tmp_path):
             assert batch.captions == tuple((f"number {i}",) for i in batch.index.tolist())
             assert batch.depth.shape == (3, 1, 24, 32)
             assert batch.depth[:, 0, 5, 5].tolist() == batch.index.tolist()
+
+
+def test_captions_of_any_number_of_columns_are_taken_the_rewrites_last(tmp_path):
+    """A column of numbers that only has the name is none; a blank one keeps its place."""
+    path = write_table(
+        tmp_path / "t.parquet",
+        rewrites=[[f"so {i}", None, f"or so {i}"] for i in range(6)],
+        caption_0=[f"number {i}" for i in range(6)],
+        caption_id=list(range(6)),
+        caption_1=["" if i % 2 else f"again {i}" for i in range(6)],
+        text=["something else"] * 6,
+    )
+    source = TableSource(path)
+    assert source.captions(2) == ("number 2", "again 2", "so 2", "or so 2")
+    assert source.captions(3) == ("number 3", "so 3", "or so 3")
+    assert by_set(source.captions(3)) == ("number 3", "", "so 3", "", "or so 3")
+    assert TableSource(path, captions="text,caption_1").captions(2) == ("something else", "again 2")
+    with pytest.raises(DataError, match=r"column 'caption_id' of .* must hold text or lists of it; it is int64"):
+        TableSource(path, captions="text,caption_id")
+    for workers in (0, 2):  # what a worker sends over keeps its places
+        for batch in Loader(source, batch_size=3, seed=0, workers=workers):
+            assert [by_set(captions)[1] for captions in batch.captions] == [
+                "" if i % 2 else f"again {i}" for i in batch.index.tolist()
+            ]
 
 
 def test_class_names_come_from_the_schema(tmp_path):

@@ -19,7 +19,6 @@ COMMON_NAMES = {
     "depth": ("depth", "depth_map"),
 }
 
-JOINERS = "\u200c\u200d"
 MOST_NAMED, LONGEST_NAME = 12, 60  # columns that a message lists, and letters of each
 
 
@@ -82,21 +81,6 @@ def class_names(metadata: Mapping[bytes, bytes] | None, label: str) -> tuple[str
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return None  # metadata is a courtesy: without it, numbers do
     return None
-
-
-def as_captions(value: object) -> tuple[str, ...]:
-    """One string or a list of them; None and blanks are left out.
-
-    Lines and tabs become single spaces. Letters that are no text but commands, to a terminal or of direction, are left
-    out; joiners, which Persian, Hindi and emoji need, are not.
-    """
-    several = value if isinstance(value, (list, tuple)) else [value]
-    texts = (" ".join(str(text).split()) for text in several if text is not None)
-    plain = (
-        text if text.isprintable() else "".join(letter for letter in text if letter.isprintable() or letter in JOINERS)
-        for text in texts
-    )
-    return tuple(text for text in plain if text)
 
 
 def _is_whole(value: object) -> bool:

@@ -10,7 +10,8 @@ from io import TextIOWrapper
 from itertools import chain
 from typing import TextIO
 
-from eigenview.data.columns import COMMON_NAMES, as_captions, find_column, need_column, numbered_labels
+from eigenview.data.captions import as_captions, caption_columns, listed_texts
+from eigenview.data.columns import find_column, need_column, numbered_labels
 from eigenview.data.failures import blamed_on, shown
 from eigenview.data.files import FilesSource
 from eigenview.data.places import Place, folder_of, open_place
@@ -22,16 +23,16 @@ from eigenview.names import printable, reason_of
 @dataclass(slots=True)  # there may be millions
 class Entry:
     path: str
-    captions: tuple[str, ...] = ()
+    captions: tuple[object, ...] = ()  # as they are written, blank ones too
     label: str | int | float | None = None
 
 
 class ListSource(FilesSource):
     """The images a .csv, .tsv or .jsonl file names, in its order; paths are relative to ``root``, or to the file.
 
-    A CSV has a header. Every column whose name begins with ``caption`` (or the one column named by ``captions``)
-    holds captions; in JSON lines a caption may be a string or a list. A path that comes again is the same image: its
-    captions are added, and its label must be the same. Labels are whole numbers or names.
+    A CSV has a header. Every column whose name begins with ``caption`` or ``rewrite`` (or those named by ``captions``,
+    with commas between them) holds captions; in JSON lines a caption may be a string or a list. A path that comes again
+    is the same image: its captions are added, and its label must be the same. Labels are whole numbers or names.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class ListSource(FilesSource):
             place=printable(place),
             labels=labels,
             classes=classes,
-            captions=[entry.captions for entry in entries],
+            captions=[as_captions(entry.captions) for entry in entries],
             channels=channels,
         )
 
@@ -120,7 +121,7 @@ def _merged(
             raise DataError(f"{place}, line {number}: {shown(file)} cannot be a path")
         entry = entries.setdefault(file, Entry(file))
         for word in words:
-            entry.captions += as_captions(row[word])
+            entry.captions += tuple(listed_texts(row[word]))
         if labels is not None:
             _set_label(entry, row[labels], f"{place}, line {number}")
     return list(entries.values())
@@ -129,11 +130,7 @@ def _merged(
 def _roles(present: Sequence[str], place: str, *, image: str | None, label: str | None, captions: str | None) -> Roles:
     """The columns of the path, of captions and of the label."""
     path = need_column("image", image, present, place)
-    if captions is None:
-        words = [name for name in present if name.startswith("caption") or name in COMMON_NAMES["captions"]]
-    else:
-        words = [need_column("captions", captions, present, place)]
-    return path, words, find_column("label", label, present, place)
+    return path, caption_columns(captions, present, place), find_column("label", label, present, place)
 
 
 def _is_path(text: str) -> bool:

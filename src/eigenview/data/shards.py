@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from eigenview.data.archive import escapes
-from eigenview.data.columns import as_captions
+from eigenview.data.captions import as_captions, caption_columns, listed_texts
 from eigenview.data.decode import EncodedImage, UnreadableImage
 from eigenview.data.failures import shown
 from eigenview.data.folder import SUFFIXES
@@ -32,7 +32,7 @@ from eigenview.extras import extra_module
 from eigenview.names import counted, printable, reason_of
 
 Sample = dict[str, Any]  # suffix -> bytes, and webdataset's __key__ and __url__
-LOOKED_AT = 16  # samples, to know whether there are captions
+LOOKED_AT = 100  # samples, to know whether there are captions
 LARGEST_TEXT = 1 << 20  # bytes of a label or of captions
 MOST_HELD = 1 << 29  # bytes of samples held for shuffling
 META = re.compile(r"__[^/]*__($|/)")  # what webdataset keeps for itself
@@ -44,8 +44,9 @@ class ShardSource:
 
     ``pattern`` is a path or an address (https://, s3://, …) with ``{0000..0009}`` braces or * wildcards, or a list of
     them. A sample's image has a picture's suffix; ``.cls`` holds its label as a number, ``.txt`` a caption, ``.json``
-    any of ``label``, ``caption``, ``captions``. Nothing else is looked at, nothing is unpickled and nothing touches the
-    disk. A member whose name is absolute or climbs out by ``..`` ends the reading: such a file is not trusted further.
+    ``label`` and, under keys that begin with ``caption`` or ``rewrite``, captions or lists of them. Nothing else is
+    looked at, nothing is unpickled and nothing touches the disk. A member whose name is absolute or climbs out by
+    ``..`` ends the reading: such a file is not trusted further.
 
     With at least as many shards as readers, readers take whole shards; with fewer, every reader takes every k-th
     sample of all. ``buffer`` samples (encoded, 512 MB at most) are held for shuffling, after the shards themselves
@@ -181,7 +182,7 @@ def stable_index(name: str) -> int:
 
 def _annotations(sample: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:
     label: object = None
-    captions: tuple[str, ...] = ()
+    captions: list[object] = []
     for suffix in ("json", "cls", "txt"):
         if isinstance(sample.get(suffix), ValueError):
             raise sample[suffix]
@@ -189,15 +190,18 @@ def _annotations(sample: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]
         facts = json.loads(sample["json"])
         if isinstance(facts, dict):
             label = facts.get("label")
-            captions = as_captions(facts.get("captions", facts.get("caption")))
+            captions = [text for key in caption_columns(None, list(facts), "") for text in listed_texts(facts[key])]
     if "cls" in sample:
         label = int(sample["cls"].decode("ascii"))
     if "txt" in sample:
-        captions = (*as_captions(sample["txt"].decode("utf-8")), *captions)
+        first = sample["txt"].decode("utf-8")
+        same = as_captions(first)
+        others = (text for text in captions if not same or as_captions(text) != same)
+        captions = [first, *others]  # where a tool has written the same caption to .json, it counts once
     if label is None:
-        return None, captions
+        return None, as_captions(captions)
     if isinstance(label, int) and not isinstance(label, bool) and 0 <= label <= LARGEST_LABEL:
-        return label, captions
+        return label, as_captions(captions)
     raise ValueError(f"the label {shown(label)} is not a whole number from 0")
 
 

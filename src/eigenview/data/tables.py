@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from eigenview.data.arrays import checked_labels
-from eigenview.data.columns import as_captions, class_names, find_column, listed, need_column, numbered_labels
+from eigenview.data.captions import as_captions, caption_columns, listed_texts
+from eigenview.data.columns import class_names, find_column, listed, need_column, numbered_labels
 from eigenview.data.decode import EncodedImage, UnreadableImage, read_depth, read_image_file
 from eigenview.data.failures import shown
 from eigenview.data.places import Place, folder_of, inside, is_address
@@ -30,8 +31,9 @@ class TableSource(Unannotated):
     """The rows of one or more Parquet files, in the given order of files.
 
     ``image`` is a column of structs {bytes, path}, of encoded bytes, or of paths (relative to the table). ``captions``
-    holds strings or lists of strings. ``depth`` is stored like an image; its numbers are divided by ``depth_scale``.
-    Columns not named are found by their common names, or taken as absent. Class names come from the schema.
+    names columns of strings or of lists of strings, with commas between them. ``depth`` is stored like an image; its
+    numbers are divided by ``depth_scale``. Columns not named are found by their common names, or taken as absent; of
+    captions all are taken that begin with ``caption``, then ``rewrite``. Class names come from the schema.
 
     Tables of up to 2 GB are held in memory, encoded. Larger ones are read by row groups, four held at a time: fine
     in order, slow when shuffled: convert those to shards or to a folder.
@@ -55,15 +57,10 @@ class TableSource(Unannotated):
         schemas = [read_schema(path) for path in files]
         present = list(schemas[0].names)
         self._image = need_column("image", image, present, self._place)
-        self._captions = find_column("captions", captions, present, self._place)
-        if self._captions is not None and not _holds_captions(schemas[0].field(self._captions).type):
-            if captions is not None:
-                kind = shown_type(schemas[0].field(captions).type)
-                raise DataError(f"column {captions!r} of {self._place} must hold text or lists of it; it is {kind}")
-            self._captions = None  # it only has the name that captions often have
+        self._captions = _columns_of_text(captions, schemas[0], self._place)
         self._depth = find_column("depth", depth, present, self._place)
         label = find_column("label", label, present, self._place)
-        columns = [name for name in (self._image, self._captions, self._depth) if name is not None]
+        columns = [name for name in (self._image, *self._captions, self._depth) if name is not None]
         for path, schema in zip(files, schemas, strict=True):
             _check_columns(schema, self._image, [*columns, *([label] if label else [])], printable(path))
             if label is not None:
@@ -74,7 +71,7 @@ class TableSource(Unannotated):
         if label is not None:
             self._classes, self._labels = _read_labels(files, label, self._place)
         self._depth_scale, self._channels = depth_scale, channels
-        self._is_captioned, self._has_depth = self._captions is not None, self._depth is not None
+        self._is_captioned, self._has_depth = bool(self._captions), self._depth is not None
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -94,9 +91,10 @@ class TableSource(Unannotated):
         return Path(os.path.abspath(inside(folder, path)))
 
     def captions(self, index: int) -> tuple[str, ...]:
-        if self._captions is None:
-            return ()
-        return _caption_texts(self._rows.scalar(index, self._captions), self.name(index))
+        name = self.name(index)
+        return as_captions(
+            [text for column in self._captions for text in _stored_texts(self._rows.scalar(index, column), name)]
+        )
 
     def depth(self, index: int) -> Depth | None:
         if self._depth is None:
@@ -145,6 +143,17 @@ def _check_labels(kind: Any, label: str, place: str) -> None:
         )
 
 
+def _columns_of_text(named: str | None, schema: Any, place: str) -> list[str]:
+    """The columns of captions; one that only has a name that captions often have is none."""
+    columns = caption_columns(named, list(schema.names), place)
+    kept = [name for name in columns if _holds_captions(schema.field(name).type)]
+    if named is not None and len(kept) < len(columns):
+        wrong = next(name for name in columns if name not in kept)
+        kind = shown_type(schema.field(wrong).type)
+        raise DataError(f"column {wrong!r} of {place} must hold text or lists of it; it is {kind}")
+    return kept
+
+
 def _holds_captions(kind: Any) -> bool:
     is_list = str(kind).startswith(("list<", "large_list<"))
     return _name(kind.value_type if is_list else kind) in TEXT
@@ -169,11 +178,11 @@ def _read_labels(files: Sequence[Place], label: str, place: str) -> tuple[tuple[
     return names, numbers
 
 
-def _caption_texts(scalar: Any, name: str) -> tuple[str, ...]:
-    """The captions of a row; refused where they are no captions but a few bytes repeated without end."""
+def _stored_texts(scalar: Any, name: str) -> list[object]:
+    """What a row has in a column; refused where that is no captions but a few bytes repeated without end."""
     values = getattr(scalar, "values", None)  # of a list
     if values is None:
-        return as_captions(scalar.as_py())
+        return listed_texts(scalar.as_py())
     if len(values) > MOST_CAPTIONS:
         raise DataError(f"{name} has {len(values):,} captions; the limit is {MOST_CAPTIONS:,}")
     texts: list[object] = []
@@ -183,4 +192,4 @@ def _caption_texts(scalar: Any, name: str) -> tuple[str, ...]:
         letters += len(text) if isinstance(text := texts[-1], str) else 0
         if letters > LONGEST_CAPTIONS:
             raise DataError(f"{name} has captions of more than {LONGEST_CAPTIONS:,} letters")
-    return as_captions(texts)
+    return texts
