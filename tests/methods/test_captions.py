@@ -11,7 +11,7 @@ import torch
 from eigenview.errors import DataError, SettingError
 from eigenview.losses import clip_loss
 from eigenview.methods import MethodContext, ViewedBatch, find_method
-from eigenview.methods.captions import CLIPSettings, drawn_captions, joined_ids
+from eigenview.methods.captions import CLIPSettings, drawn_captions, joined_ids, word_count
 from eigenview.names import named_code
 from eigenview.nn import Tokenizer, wrap
 
@@ -57,6 +57,23 @@ def test_weights_by_place_the_last_for_all_that_follow():
 
 def test_one_word_gives_way_to_the_first_caption():
     assert set(drawn_captions(batch_of([("a whole sentence", "word")] * 50), (1.0,), seed=0)) == {"a whole sentence"}
+
+
+def test_captions_without_spaces_are_drawn_like_others():
+    for captions in (("两只狗在沙滩上奔跑", "海边有两只狗"), ("สุนัขสองตัว", "หมาบนหาด"), ("犬が二匹いる", "浜辺の犬")):
+        counts = Counter(drawn_captions(batch_of([captions] * 400), (1.0,), seed=0))
+        assert min(counts[caption] for caption in captions) > 150  # five deviations
+    assert set(drawn_captions(batch_of([("一只狗", "狗")] * 50), (1.0,), seed=0)) == {"一只狗"}
+    assert [word_count(text) for text in ("a dog", "dog", "강아지", "狗", "小狗", "two 狗")] == [2, 1, 1, 1, 2, 2]
+
+
+def test_a_blank_caption_keeps_its_weight_to_itself():
+    """Of weights 1, 1, 4 the third set has its 4 also where the second is blank."""
+    captions = (THREE[0], "", THREE[2])
+    counts = Counter(drawn_captions(batch_of([captions] * 3000), (1.0, 1.0, 4.0), seed=0))
+    assert abs(counts[THREE[2]] - 2400) < 100
+    assert counts[THREE[0]] + counts[THREE[2]] == 3000
+    assert set(drawn_captions(batch_of([("", *THREE[1:])] * 50), (1.0, 0.0), seed=0)) == {THREE[1]}
 
 
 def test_ids_join_what_an_image_or_a_caption_joins():
@@ -167,6 +184,27 @@ def test_soft_targets_by_an_encoder_that_is_given():
     )
     torch.testing.assert_close(method.step(batch).loss, expected, rtol=1e-6, atol=1e-6)
     assert "caption_map" not in method.state_dict()
+
+
+@pytest.mark.parametrize("repeats", ["positives", "left-out"])
+def test_an_image_that_comes_twice_is_alike_in_full_under_soft_targets(repeats):
+    """Its two captions have no letter in common; both rows have the mean of them, or only the first counts."""
+    captions = [("a cab",), ("he he",), ("he had a bag",), ("bed ebb",)]
+    name = "tests.methods.test_captions:letters"
+    with named_code(name):
+        method = method_of(captions, soft_targets=True, target_encoder=name, repeats=repeats)
+    batch = batch_of(captions, index=[4, 4, 6, 7])
+    output = method.step(batch)
+    about = torch.nn.functional.normalize(letters([first for first, *_ in captions]).double(), dim=1)
+    kept = [0, 2, 3]
+    if repeats == "positives":
+        about[:2], kept = torch.nn.functional.normalize(about[0] + about[1], dim=0), [0, 1, 2, 3]
+    texts = method.text_head(method.text(method.tokenizer([captions[row][0] for row in kept])))
+    image = method.encoder(batch.groups[0][kept])
+    expected = clip_loss(image, texts, image_vectors=about[kept], text_vectors=about[kept])
+    torch.testing.assert_close(output.loss, expected, rtol=1e-6, atol=1e-6)
+    said = {"positives": "have one soft target, are alike in full", "left-out": "count once"}[repeats]
+    assert output.note == f"batches hold an image or a caption more than once: such rows {said}, and are no negatives"
 
 
 def test_what_is_no_target_encoder_is_refused():

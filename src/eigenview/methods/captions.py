@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import ClassVar, Literal
@@ -38,6 +39,9 @@ from eigenview.views.draw import uniforms, view_keys
 
 CAPTION = 1 << 40  # in the place of a view's number, which none has: captions are drawn apart from views
 FEWEST_WORDS = 2  # of a caption that is drawn; LaCLIP takes the first where it has fewer
+UNSPACED = re.compile(  # letters of scripts without spaces: Thai to Tibetan, Burmese, Khmer, kana, ideographs
+    "[\u0e00-\u109f\u1780-\u17ff\u3040-\u30ff\u31f0-\u31ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
 
 
 class CaptionSettings(MethodSettings):
@@ -99,6 +103,8 @@ class CaptionMethod(Method):
         kept = is_first if self.settings.repeats == "left-out" else torch.ones_like(is_first)
         if more is not None:
             kept = kept & has_one  # an image about which nothing is known has no target
+            if repeats and self.settings.repeats == "positives":
+                more = joined_vectors(more, ids[has_one], self.context.group)
         loss = self.objective(
             torch.cat([view[kept] for view in images]),
             texts[kept[has_one]],
@@ -109,12 +115,14 @@ class CaptionMethod(Method):
         views = [images[0][has_one].detach(), texts.detach()]
         gap = (normalize(views[0], dim=1).mean(dim=0) - normalize(views[1], dim=1).mean(dim=0)).norm()
         logs = {**self.logs(), "modality_gap": gap, "repeats": torch.tensor(float(repeats))}
-        return StepOutput(loss, torch.stack(views), logs, note=self._note(repeats))
+        return StepOutput(loss, torch.stack(views), logs, note=self._note(repeats, is_soft=more is not None))
 
-    def _note(self, repeats: int) -> str | None:
+    def _note(self, repeats: int, *, is_soft: bool) -> str | None:
         if not repeats:
             return None
-        what = "belong together" if self.settings.repeats == "positives" else "count once"
+        what = "count once"
+        if self.settings.repeats == "positives":
+            what = "have one soft target, are alike in full" if is_soft else "belong together"
         return f"batches hold an image or a caption more than once: such rows {what}, and are no negatives"
 
     def parts(self) -> MethodParts:
@@ -132,20 +140,29 @@ def _both(vectors: Tensor, views: int) -> dict[str, Tensor]:
 
 def drawn_captions(batch: ViewedBatch, weights: Sequence[float], seed: int) -> list[str | None]:
     """One caption of every image, drawn by (seed, epoch, index) alone; None of an image that has none."""
-    if batch.captions is None or not any(batch.captions):
+    if batch.captions is None or not any(any(captions) for captions in batch.captions):
         raise DataError("a method that learns from captions met a batch without any; does the source have them?")
     keys = view_keys(seed, batch.epoch, batch.indices.cpu().numpy(), [CAPTION])[0]
     return [
-        _drawn(captions, weights, float(chance)) if captions else None
+        _drawn(captions, weights, float(chance)) if any(captions) else None
         for captions, chance in zip(batch.captions, uniforms(keys, 0, 1)[:, 0], strict=True)
     ]
 
 
 def _drawn(captions: tuple[str, ...], weights: Sequence[float], chance: float) -> str:
+    """A blank caption is never drawn and keeps its weight to itself; the first that is none stands for the original."""
     of_each = [*weights, *[weights[-1]] * len(captions)][: len(captions)]
-    ends = np.cumsum(of_each)
+    ends = np.cumsum([weight if text else 0 for text, weight in zip(captions, of_each, strict=True)])
+    original = next(filter(None, captions))
+    if ends[-1] == 0:
+        return original
     caption = captions[min(int(np.searchsorted(ends, chance * ends[-1], side="right")), len(captions) - 1)]
-    return caption if len(caption.split()) >= FEWEST_WORDS else captions[0]
+    return caption if word_count(caption) >= FEWEST_WORDS else original
+
+
+def word_count(caption: str) -> int:
+    """Words between spaces; where a script has no spaces, every letter of it is one."""
+    return sum(max(1, len(UNSPACED.findall(word))) for word in caption.split())
 
 
 def joined_ids(index: Tensor, captions: Sequence[str | None], group: Group) -> tuple[Tensor, Tensor, int]:
@@ -170,6 +187,16 @@ def joined_ids(index: Tensor, captions: Sequence[str | None], group: Group) -> t
     start = row_offset(counts, group)
     own, is_first = ids[start : start + len(index)], (ids == places)[start : start + len(index)]
     return own, is_first, int((ids != places).sum())
+
+
+def joined_vectors(vectors: Tensor, ids: Tensor, group: Group) -> Tensor:
+    """(n, p) of length 1: rows of one id, on whichever process, have the mean of their vectors; a collective call."""
+    counts = row_counts(vectors, group)
+    everyone, of_all = (gather_rows(rows, group, counts=counts) for rows in (vectors, ids))
+    same = torch.unique(of_all, return_inverse=True)[1]
+    start = row_offset(counts, group)
+    sums = torch.zeros_like(everyone).index_add_(0, same, everyone)
+    return normalize(sums[same[start : start + len(ids)]], dim=1)
 
 
 def _hash(caption: str) -> int:

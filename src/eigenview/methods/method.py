@@ -52,7 +52,8 @@ class ViewedBatch(NamedTuple):
     label: Tensor | None  # (n,), −1 where unknown
     epoch: int
     step: int  # optimizer steps completed so far
-    captions: tuple[tuple[str, ...], ...] | None = None  # (n,) each with any number of them; None: the source has none
+    captions: tuple[tuple[str, ...], ...] | None = None  # (n,) each with any number of them, "" where a set has none;
+    # None: the source has none
     features: Tensor | None = None  # (V·n, width) of an encoder that is locked, in the place of views
 
 

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from eigenview.batches import AnySource, LockedSource, ViewLoader
 from eigenview.data import Source, StreamSource
+from eigenview.data.captions import by_set
 from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.methods import ViewedBatch
@@ -72,7 +73,7 @@ class Feed:
                 batch.label,
                 number,
                 step,
-                batch.captions,
+                None if batch.captions is None else tuple(map(by_set, batch.captions)),
                 self._features(batch.index),
             )
 
