@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import tarfile
 
 import numpy as np
 import pyarrow as pa
@@ -12,11 +13,17 @@ import pytest
 import torch
 from PIL import Image
 
+from eigenview.data import open_images
+from eigenview.data.source import Share
 from eigenview.errors import DataError, SettingError
-from eigenview.runs import RunDirectory, open_run
+from eigenview.methods.captions import drawn_captions
+from eigenview.runs import RunDirectory, open_run, read_config
 from eigenview.search import embed, text_neighbours
 from eigenview.training import Listener
+from eigenview.training.feed import Feed
 from eigenview.training.start import prepare
+from eigenview.training.words import captioned
+from eigenview.views import preset
 from tests.training.runs import assert_equal_runs, run_quietly, settings, weights
 
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (30, 30, 220), "yellow": (230, 220, 40)}
@@ -59,6 +66,42 @@ def test_odd_captions_and_repeated_rows_are_learnt_from(tmp_path):
     assert len(run.metrics.series("loss")) == 3
     assert "18 of 48 images have no caption, and are left out" in heard.messages
     assert len([message for message in heard.messages if "more than once" in message]) == 1
+
+
+def test_a_blank_caption_does_not_move_the_weights_of_other_sets(tmp_path):
+    """All weight is on the second set; where it is blank, the original stands in, and never the third."""
+    columns = {"image": [{"bytes": picture("red", seed), "path": None} for seed in range(32)]}
+    columns["caption"] = [f"original number {n}" for n in range(32)]
+    columns["caption_2"] = [f"second number {n}" if n % 2 else " " for n in range(32)]
+    columns["rewrites"] = [[f"third number {n}", f"fourth number {n}"] for n in range(32)]
+    pq.write_table(pa.table(columns), tmp_path / "sets.parquet")
+    place = str(tmp_path / "sets.parquet")
+    config, recipe = read_config(given(place, tmp_path / "run")), preset("laclip", size=24)
+    feed = Feed(config, open_images(place), recipe, channels=3, group=None)
+    for batch in feed.epoch(0, device=torch.device("cpu"), step=0):
+        drawn = drawn_captions(batch, (1e-9, 1.0, 0.0), seed=0)
+        assert drawn == [f"{'second' if n % 2 else 'original'} number {n}" for n in batch.indices.tolist()]
+
+
+def test_images_of_a_stream_that_have_no_caption_are_left_out_and_counted(tmp_path):
+    """Of a shard's 60 images every third has one; whole batches without any would fall to a reader otherwise."""
+    with tarfile.open(tmp_path / "shard.tar", "w") as shard:
+        for number in range(60):
+            members = {"png": picture("red", number)}
+            if number % 3 == 0:
+                members["txt"] = f"picture number {number}".encode()
+            for suffix, content in members.items():
+                entry = tarfile.TarInfo(f"{number:03d}.{suffix}")
+                entry.size = len(content)
+                shard.addfile(entry, io.BytesIO(content))
+    heard = Heard()
+    few = {"batch_size": 2, "steps": 40, "steps_per_epoch": 40}
+    run = run_quietly({**given(str(tmp_path / "shard.tar"), tmp_path / "run"), **few}, listeners=[heard])
+    assert "40 of the first 60 images have no caption, and all such are left out" in heard.messages
+    assert len(run.metrics.series("loss")) == 40
+    stream = captioned(open_images(str(tmp_path / "shard.tar")))
+    found = [item.captions for item in stream.items(Share(seed=0, epoch=0), shuffle=False)]
+    assert found == [(f"picture number {number}",) for number in range(0, 60, 3)]
 
 
 def test_missing_images_are_left_out(tmp_path):
@@ -150,6 +193,21 @@ def test_a_locked_encoder_stays_and_resumes_bit_for_bit(tmp_path):
     changed = {name.partition(".")[0] for name, tensor in weights(tmp_path / "whole").items()
                if not torch.equal(tensor, start[name])}  # fmt: skip
     assert changed == {"head", "text", "text_head", "objective"}
+
+
+def test_a_locked_run_keeps_one_file_of_features_and_says_where(tmp_path):
+    heard, out = Heard(), tmp_path / "run"
+    encoder = {"name": "small", "width": 0.25, "locked": True}
+    begun = given(table(tmp_path / "good.parquet"), out, encoder=encoder, **EPOCHS)
+    run_quietly(begun, listeners=[heard])
+    (first,) = (out / "features").iterdir()
+    size = first.stat().st_size / 1e6
+    assert f"features of 48 images are kept in {out / 'features'} ({size:,.1f} MB)" in heard.messages
+    others = [{"bytes": picture("blue", 100 + seed), "path": None} for seed in range(48)]
+    table(tmp_path / "good.parquet", images=others)
+    run_quietly({**begun, "epochs": 4}, resume=True)
+    (second,) = (out / "features").iterdir()
+    assert first != second
 
 
 def test_an_adapted_encoder_begins_as_it_was_and_moves_slowly(tmp_path):

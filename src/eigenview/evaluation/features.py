@@ -70,7 +70,7 @@ def extract(
     """
     extractor = Extractor(encoder, tuple(layers), head, maps)
     key = _key(extractor, source, view)
-    file = None if cache is None else Path(cache) / f"features-{key}.safetensors"
+    file = None if cache is None else _file(cache, key)
     stored = _read(file, [*layers, INDEX], len(source), group)
     if stored is None:
         rows = encode_source(extractor, source, view, workers=workers, title=title, group=group)
@@ -80,6 +80,19 @@ def extract(
     index = stored.pop(INDEX)
     labels = None if source.labels is None else torch.from_numpy(np.asarray(source.labels)[index.numpy()])
     return Features(stored, index, labels, source.classes, key)
+
+
+def keep_only(cache: Path, features: Features) -> Path:
+    """The file of ``features`` in a ``cache`` folder, from which all that other weights, images or views left go."""
+    kept = _file(cache, features.key)
+    for file in cache.glob(kept.name.replace(features.key, "*")):
+        if file != kept:
+            file.unlink(missing_ok=True)
+    return kept
+
+
+def _file(cache: str | Path, key: str) -> Path:
+    return Path(cache) / f"features-{key}.safetensors"
 
 
 def _key(extractor: Extractor, source: Source, view: CentreView) -> str:

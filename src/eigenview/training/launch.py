@@ -66,7 +66,7 @@ def train(
             images = images if chosen is None else captioned(images, told.told)
             begun = begin(config, images, encoder, before=directory.encoder if resume else None)
         words = None if chosen is None else begin_words(chosen, images, directory, processes, resume=resume)
-        fed = locked(config, begun, images, processes) if config.encoder.locked else images
+        fed = locked(config, begun, images, processes, told.told) if config.encoder.locked else images
         with together():
             config, feed, method = _assembled(config, fed, begun, words, processes, directory, encoder, resume=resume)
         trainer = Trainer(config, processes, directory, feed, method, told, started=started)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
 
 from eigenview.batches import AnySource
-from eigenview.data import Item, Source, subset
-from eigenview.data.source import Share
+from eigenview.data import Item, Source, StreamSource, subset
+from eigenview.data.source import Share, SourceInfo
 from eigenview.distributed import from_first_process, refusing_together
 from eigenview.errors import DataError
 from eigenview.files import read_text
@@ -24,6 +25,7 @@ from eigenview.runs import RunDirectory, TrainConfig
 from eigenview.training.processes import Processes
 
 MOST_CAPTIONS = 1_000_000  # that a tokenizer learns from
+COUNTED = 1000  # images of a stream, to say how many have no caption
 
 
 def reads_captions(config: TrainConfig) -> TextSettings | None:
@@ -31,11 +33,35 @@ def reads_captions(config: TrainConfig) -> TextSettings | None:
     return find_method(config.method).text_settings(config.method_settings)
 
 
+class CaptionedStream:
+    """The items of a stream that have a caption, and what could not be read; the others are passed over."""
+
+    def __init__(self, source: StreamSource) -> None:
+        self._source = source
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return self._source.classes
+
+    def describe(self) -> SourceInfo:
+        return self._source.describe()
+
+    def items(self, share: Share, *, shuffle: bool) -> Iterator[Item | Exception]:
+        for item in self._source.items(share, shuffle=shuffle):
+            if isinstance(item, Exception) or item.captions:
+                yield item
+
+
 def captioned(source: AnySource, told: Callable[[str], None] = lambda _: None) -> AnySource:
-    """The items that have a caption; a stream's are sorted out as they come."""
+    """The items that have a caption; a stream's are sorted out as they come, and its first are counted."""
     place = source.describe().place
     if not isinstance(source, Source):
-        return source
+        first = islice(source.items(Share(seed=0, epoch=0), shuffle=False), COUNTED)
+        has_caption = [isinstance(item, Exception) or bool(item.captions) for item in first]
+        if not all(has_caption):
+            without, count = has_caption.count(False), len(has_caption)
+            told(f"{without:,} of the first {count:,} images have no caption, and all such are left out")
+        return CaptionedStream(source)
     has_one = np.array([bool(source.captions(index)) for index in range(len(source))])
     if not has_one.any():
         raise DataError(
