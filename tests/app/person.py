@@ -51,9 +51,13 @@ class Person:
 
     def press(self, *keys: str) -> None:
         """Keys, and what they did is told before the next."""
-        before = self.turn
-        self.browser.press(*keys)
-        self.until(lambda: self.turn > before)
+        self.told(lambda: self.browser.press(*keys))
+
+    def told(self, does: Callable[[], object]) -> None:
+        """Do something, and wait until the page says what came of it."""
+        before = self.browser.run("return app.told")
+        does()
+        self.until(lambda: self.browser.run("return app.told") > before)
         self.browser.settle()
 
     def answer(self, label: str) -> int:
@@ -105,3 +109,15 @@ class Person:
         """One of those to look at, where they are asked for."""
         if SHOTS:
             self.picture(Path(SHOTS) / f"{name}.png")
+
+
+def choose_list(person: Person, name: str) -> None:
+    """Of review; wait until it is there."""
+    lists = "const lists = document.getElementById('review-list');"
+    person.browser.run(f"{lists} lists.value = arguments[0]; lists.dispatchEvent(new Event('change'))", name)
+    person.until(lambda: "pictures" in person.text("review-note"))
+    person.browser.settle()
+
+
+def first_tile(person: Person) -> int:
+    return int(person.browser.run("return document.getElementById('review-tiles-0').dataset.row"))

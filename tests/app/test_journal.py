@@ -131,8 +131,15 @@ def test_two_windows_do_not_overwrite_each_other(session: Session):
         session.answer([1], "blue", mode="ask", had=[""])
     last = session.standing.last
     session.answer([2], "blue", mode="ask", had=[""])
-    with pytest.raises(Conflict):
-        session.undo(last)
+    for stale in (
+        lambda: session.undo(last),
+        lambda: session.strike([3, 1], "coral", had=["", ""]),
+        lambda: session.skip([1]),
+    ):
+        with pytest.raises(Conflict):
+            stale()
+    assert session.standing.struck == {}
+    assert session.standing.skipped == ()
     assert session.standing.said == {1: "amber", 2: "blue"}
 
 
@@ -201,6 +208,12 @@ def test_existing_labels_are_corrected_struck_out_and_restored(stored: Embedding
     assert session.given().count == len(stored) - 1
     session.undo(session.standing.last)
     assert session.label(1) == "dog"
+    session.strike([1], "dog")
+    session.answer([1], "gull", mode="ask", had=[""])
+    for _ in range(2):
+        session.undo(session.standing.last)
+    assert session.label(1) == "dog"
+    assert session.standing.queue == ()  # it has its label again: nobody is asked
     session.close()
 
 

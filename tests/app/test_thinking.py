@@ -125,6 +125,22 @@ def test_what_the_page_shows_follows_every_answer_and_undo(stored: Embeddings, t
         assert client.page.thinking.problem == ""
 
 
+def test_what_is_answered_again_was_not_predicted_by_its_own_answer(
+    stored: Embeddings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    with served(stored, out=tmp_path / "out") as client:
+        answer_truly(client, 9)
+        row = client.get("/api/questions")["queue"][0]
+        state = client.done("answer", rows=[row], label="amber", mode="ask", had=[""])
+        client.get(f"/api/spread?turn={state['turn']}")
+        may, spread = Event(), client.page.thinking._spread
+        monkeypatch.setattr(client.page.thinking, "_spread", lambda: (may.wait(60), spread()))
+        client.done("undo", last=state["last"])
+        client.done("answer", rows=[row], label="amber", mode="ask", had=[""])  # before that is spread
+        may.set()
+        assert client.page.session.journal.entries[-1].predicted == ""
+
+
 def test_strike_out_takes_a_label_away_until_somebody_answers(stored: Embeddings, tmp_path: Path):
     with served(stored, out=tmp_path / "out") as client:
         answer_truly(client, 9)
@@ -159,6 +175,12 @@ def test_lists_for_review(stored: Embeddings, tmp_path: Path):
         assert near[0] == 4
         assert sum(truth_of(row) == truth_of(4) for row in near[:10]) >= 7
         assert client.get("/api/list/hand")["rows"] == [4]
+        kind = truth.classes[int(wrong[9])]
+        listed = client.get(f"/api/list/class?about={kind}")["rows"]  # all labels are given: those, least sure first
+        assert sorted(listed) == [row for row in range(90) if row != 4 and truth.classes[int(wrong[row])] == kind]
+        assert 9 in listed[:5]
+        client.done("strike", rows=[9], label=kind, had=[kind])
+        assert 9 not in client.get(f"/api/list/class?about={kind}")["rows"]
         for path in (
             "/api/list/near?about=900",
             "/api/list/text?about=dog",

@@ -51,16 +51,26 @@ class Lists:
         return Listed(open_rows[margin[open_rows].argsort(stable=True)].tolist())
 
     def of_class(self, about: str) -> Listed:
-        """Pictures that were found to be of a class, the least sure first."""
-        spread = self._spread()
-        if about not in spread.classes:
+        """Pictures that were found to be of a class, or were of it before, the least sure first.
+
+        Of labels that were there before, how sure they are is what their neighbours have of the class.
+        """
+        session, spread = self.session, self.thinking.spread
+        if about not in session.standing.classes:
             raise SettingError(f"no class is called {about!r} yet")
-        best, probability = spread.best()
-        number = spread.classes.index(about)
-        rows = np.array(
-            [row for row in self._open() if best[row] == number and row not in self.session.standing.struck]
-        )
-        return Listed(rows[np.argsort(probability[rows], kind="stable")].tolist() if len(rows) else [])
+        settled = session.standing.said.keys() | session.standing.struck
+        before = [row for row, name in session.existing.items() if name == about and row not in settled]
+        if spread.is_empty and not before:
+            self._spread()
+        if about not in spread.classes:
+            return Listed(sorted(before))
+        number, (best, sureness) = spread.classes.index(about), spread.best()
+        found = [row for row in self._open() if best[row] == number and row not in settled]
+        if before:
+            near = self._graph().neighbours.index[before]
+            sureness[before] = spread.probabilities[:, number][near].mean(dim=1).numpy()
+        rows = np.array([*found, *before], dtype=np.int64)
+        return Listed(rows[np.argsort(sureness[rows], kind="stable")].tolist())
 
     def of_hand(self, about: str) -> Listed:
         """Pictures with a label of a person's own, the last first; all, or those of a class."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib.resources import files
@@ -32,8 +32,9 @@ from eigenview.data import Source
 from eigenview.errors import DataError, EigenviewError
 from eigenview.files import JSON, first_mistake
 
-QUEUE, SETTLED = 40, 40  # rows that the page is told of: to ask, and of the last that were answered or skipped
-PATIENCE = 20.0  # seconds that a page waits for labels to be spread before it asks again
+QUEUE = 40  # rows to ask that the page is told of
+SHOWN = 100  # at most, that it asks about
+PATIENCE = 5.0  # seconds that a page waits before it asks again: a browser has six connections for all its windows
 NO_CLASS = 65535
 GIVEN, BEFORE, STRUCK, SKIPPED = 1, 2, 4, 8  # of a picture
 KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -60,6 +61,7 @@ class SkipAsk(Ask):
 
 class StrikeAsk(SkipAsk):
     label: str = Field(max_length=400)
+    had: list[str] | None = None
 
 
 class UndoAsk(Ask):
@@ -91,16 +93,18 @@ class Page:
     def lists(self) -> Lists:
         return Lists(self.session, self.thinking, self.words)
 
-    def state(self) -> dict[str, JSON]:
-        """What is settled, and what to ask next."""
+    def state(self, shown: Sequence[int] = ()) -> dict[str, JSON]:
+        """How things stand, what to ask next, and what became of the rows that the page shows."""
         session, thinking = self.session, self.thinking
         with session.changed:
             standing, sizes = session.standing, session.sizes()
-            figures = session.figures()
+            figures, lines = session.figures(), len(session.journal.entries)
+            told: dict[str, JSON] = {str(row): session.said_of(row) for row in shown}
         classes: list[JSON] = [{"name": name, "known": sizes[name]} for name in standing.classes]
         figures_json: dict[str, JSON] = dict(figures)
         return {
             "turn": standing.turn,
+            "lines": lines,  # of two states the newer has more, or as many
             "last": standing.last,
             "images": len(session.stored),
             "classes": classes,
@@ -108,7 +112,7 @@ class Page:
             "waiting": len(standing.queue),
             "skipped": len(standing.skipped),
             "figures": figures_json,
-            "settled": [*list(standing.said)[-SETTLED:], *standing.skipped[-SETTLED:]],
+            "shown": told,
             "doing": "" if thinking.problem else thinking.doing,
             "problem": thinking.problem,
             "has_map": thinking.places is not None,
@@ -139,11 +143,13 @@ class Page:
         shares = np.rint(probability * 255).astype(np.uint8)
         if known:
             shares[rows_known] = 255
-        head = json.dumps({"turn": spread.turn, "classes": classes}).encode()
+        struck = [row for row in standing.struck if row not in known]
+        best[struck], shares[struck] = NO_CLASS, 0
+        head = json.dumps({"turn": spread.turn, "now": standing.turn, "classes": classes}).encode()
         head += b" " * (-len(head) % 4)
         return struct.pack("<I", len(head)) + head + best.tobytes() + shares.tobytes() + flags.tobytes()
 
-    def answer(self, ask: AnswerAsk) -> dict[str, JSON]:
+    def answer(self, ask: AnswerAsk) -> None:
         predicted, probability = "", 0.0
         row = ask.rows[0]
         is_question = ask.mode == "ask" and len(ask.rows) == 1 and 0 <= row < len(self.session.stored)
@@ -152,19 +158,15 @@ class Page:
         self.session.answer(
             ask.rows, ask.label, mode=ask.mode, had=ask.had, predicted=predicted, probability=probability
         )
-        return self.state()
 
-    def skip(self, ask: SkipAsk) -> dict[str, JSON]:
+    def skip(self, ask: SkipAsk) -> None:
         self.session.skip(ask.rows)
-        return self.state()
 
-    def strike(self, ask: StrikeAsk) -> dict[str, JSON]:
-        self.session.strike(ask.rows, ask.label)
-        return self.state()
+    def strike(self, ask: StrikeAsk) -> None:
+        self.session.strike(ask.rows, ask.label, had=ask.had)
 
-    def undo(self, ask: UndoAsk) -> dict[str, JSON]:
+    def undo(self, ask: UndoAsk) -> None:
         self.session.undo(ask.last)
-        return self.state()
 
     def export(self, ask: ExportAsk) -> dict[str, JSON]:
         exported = export_labels(self.session, self.out, ask.form, certain=ask.certain, source=self.source)
@@ -184,7 +186,7 @@ def build_app(page: Page, tokens: Tokens, *, cookie: str = "eigenview") -> Gate:
     routes = [
         Route("/", _home),
         Route("/static/{name}", _static),
-        Route("/api/state", _asked(lambda request: JSONResponse(page.state()))),
+        Route("/api/state", _asked(lambda request: _state(page, request))),
         Route("/api/questions", _asked(lambda request: _questions(page, request))),
         Route("/api/spread", _asked(lambda request: _spread(page, request))),
         Route("/api/map", _asked(lambda request: _map(page))),
@@ -192,11 +194,11 @@ def build_app(page: Page, tokens: Tokens, *, cookie: str = "eigenview") -> Gate:
         Route("/api/list/{kind}", _asked(lambda request: _list(page, request))),
         Route("/small/{row:int}", _asked(lambda request: _picture(page.thumbnails.small, page, request))),
         Route("/large/{row:int}", _asked(lambda request: _picture(page.thumbnails.large, page, request))),
-        Route("/api/answer", _done(AnswerAsk, page.answer), methods=["POST"]),
-        Route("/api/skip", _done(SkipAsk, page.skip), methods=["POST"]),
-        Route("/api/strike", _done(StrikeAsk, page.strike), methods=["POST"]),
-        Route("/api/undo", _done(UndoAsk, page.undo), methods=["POST"]),
-        Route("/api/export", _done(ExportAsk, page.export), methods=["POST"]),
+        Route("/api/answer", _done(page, AnswerAsk, page.answer), methods=["POST"]),
+        Route("/api/skip", _done(page, SkipAsk, page.skip), methods=["POST"]),
+        Route("/api/strike", _done(page, StrikeAsk, page.strike), methods=["POST"]),
+        Route("/api/undo", _done(page, UndoAsk, page.undo), methods=["POST"]),
+        Route("/api/export", _done(page, ExportAsk, page.export), methods=["POST"]),
     ]
     return Gate(Starlette(routes=routes), tokens, cookie)
 
@@ -213,13 +215,17 @@ def _asked(read: Callable[[Request], Response]) -> Endpoint:
     return endpoint
 
 
-def _done(kind: type[Kind], act: Callable[[Kind], dict[str, JSON]]) -> Endpoint:
-    """A deed asked for by POST: checked, done in a thread, answered with how things stand then."""
+def _done(page: Page, kind: type[Kind], act: Callable[[Kind], dict[str, JSON] | None]) -> Endpoint:
+    """A deed asked for by POST: checked, done in a thread, answered with what came of it, or how things stand then."""
+
+    def done(ask: Kind, request: Request) -> Response:
+        made = act(ask)
+        return _state(page, request) if made is None else JSONResponse(made)
 
     async def endpoint(request: Request) -> Response:
         try:
             ask = kind.model_validate_json(await request.body())
-            return JSONResponse(await run_in_threadpool(act, ask))
+            return await run_in_threadpool(done, ask, request)
         except ValidationError as error:
             return JSONResponse({"error": first_mistake(error)}, status_code=400)
         except Conflict as error:
@@ -247,14 +253,22 @@ def _asset(name: str) -> str:
     return (folder / name).read_text(encoding="utf-8")
 
 
+def _state(page: Page, request: Request) -> Response:
+    numbers = request.query_params.get("shown", "").split(",")[:SHOWN]
+    rows = (int(number) for number in numbers if number.isdecimal() and len(number) < 12)
+    return JSONResponse(page.state([row for row in rows if row < len(page.session.stored)]))
+
+
 def _questions(page: Page, request: Request) -> Response:
     page.thinking.wait_for_questions(PATIENCE, newest="newest" in request.query_params)
-    return JSONResponse(page.state())
+    return _state(page, request)
 
 
 def _spread(page: Page, request: Request) -> Response:
     wanted = request.query_params.get("turn", "0")
-    spread = page.thinking.wait_for(int(wanted) if wanted.isdecimal() else 0, PATIENCE)
+    if "now" not in request.query_params:
+        page.thinking.wait_for(int(wanted) if wanted.isdecimal() else 0, PATIENCE)
+    spread = page.thinking.spread
     return Response(page.spread_bytes(spread), media_type="application/octet-stream")
 
 

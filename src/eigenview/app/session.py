@@ -114,6 +114,7 @@ class Session:
     def _check_unchanged(self, rows: Sequence[int], had: Sequence[str] | None) -> None:
         if had is None:
             return
+        self._check_rows(rows)
         if len(had) != len(rows):
             raise SettingError(f"had is one label for each of {len(rows)} pictures; got {len(had)}")
         for row, was in zip(rows, had, strict=True):
@@ -122,11 +123,13 @@ class Session:
 
     def skip(self, rows: Sequence[int]) -> Standing:
         with self.changed:
+            self._check_unchanged(rows, [""] * len(rows))
             return self._write("skip", rows, mode="ask")
 
-    def strike(self, rows: Sequence[int], label: str) -> Standing:
+    def strike(self, rows: Sequence[int], label: str, *, had: Sequence[str] | None = None) -> Standing:
         """Rows are not what they were said to be: they are asked next."""
         with self.changed:
+            self._check_unchanged(rows, had)
             return self._write("strike", rows, label=class_name(label), mode="review")
 
     def ask(self, rows: Sequence[int], *, after: int, most: int = 10) -> Standing:
@@ -149,6 +152,10 @@ class Session:
     def label(self, row: int) -> str:
         """By hand, or else as it was before; empty: none."""
         return self.standing.said.get(row) or ("" if row in self.standing.struck else self.existing.get(row, ""))
+
+    def said_of(self, row: int) -> str:
+        """What became of a picture that is asked: its label, or that it was skipped; empty: it is open."""
+        return self.label(row) or ("skipped" if row in self.standing.skipped else "")
 
     def known(self) -> dict[int, str]:
         """Row → label of all that have one."""
@@ -201,8 +208,7 @@ class Session:
         return Counter(self.known().values())
 
     def _write(self, do: Deed, rows: Sequence[int], **more: object) -> Standing:
-        if any(not 0 <= row < len(self.stored) for row in rows):
-            raise SettingError(f"pictures have the numbers 0 … {len(self.stored) - 1}; got {list(rows)[:5]}")
+        self._check_rows(rows)
         if not rows and do != "undo":
             raise SettingError("no picture was named")
         distinct = tuple(dict.fromkeys(rows))
@@ -211,6 +217,10 @@ class Session:
         self.standing = self._rebuilt()
         self.changed.notify_all()
         return self.standing
+
+    def _check_rows(self, rows: Sequence[int]) -> None:
+        if any(not 0 <= row < len(self.stored) for row in rows):
+            raise SettingError(f"pictures have the numbers 0 … {len(self.stored) - 1}; got {list(rows)[:5]}")
 
     def _standing_entries(self) -> list[Entry]:
         return [self.journal.entries[place] for place in standing_places(self.journal.entries)]
@@ -232,6 +242,7 @@ class Session:
         kept, questions = set(deeds), [entry for entry in entries if entry.do == "ask"]
         taken_back = [entry for place, entry in enumerate(entries) if entry.mode == "ask" and place not in kept]
         asked = [row for entry in (*taken_back, *questions[-1:]) for row in self._rows_of(entry)]
+        asked = [row for row in asked if row not in self.existing or row in struck]  # a strike may be taken back too
         is_fresh = bool(questions) and {entry.do for entry in entries[questions[-1].after :]} <= {"ask", "skip"}
         turn, last = len(entries) - len(questions), deeds[-1] if deeds else None
         return Standing(turn, said, tuple(skipped), struck, tuple(asked), is_fresh, tuple(classes), last)

@@ -38,6 +38,7 @@ class Spread:
     turn: int
     classes: tuple[str, ...]
     probabilities: Tensor  # (n, K); no columns while nothing can be said
+    labels: Tensor  # (n,) those that they follow from, −1 for none
 
     @property
     def is_empty(self) -> bool:
@@ -52,8 +53,8 @@ class Spread:
         return top.indices.numpy(), top.values.float().numpy()
 
     def says(self, row: int) -> tuple[str, float]:
-        """The likeliest class of a row, empty while there is none."""
-        if self.is_empty:
+        """The likeliest class of a row that had no label then; empty while there is none."""
+        if self.is_empty or int(self.labels[row]) != NO_LABEL:
             return "", 0.0
         value, number = self.probabilities[row].max(dim=0)
         return self.classes[int(number)], round(float(value), 6)
@@ -66,12 +67,12 @@ class Thinking:
         self.session = session
         self.kept: KeptGraph | None = None
         self.places: NDArray[np.uint16] | None = None  # (n, 2) of the map
-        self.spread = Spread(-1, (), torch.zeros(len(session.stored), 0))
+        count = len(session.stored)
+        self.spread = Spread(-1, (), torch.zeros(count, 0), torch.full((count,), NO_LABEL))
         self.problem = ""
         self._rows: Tensor | None = None  # of the graph: there before its edges are
         self._live: LiveLabels | None = None
         self._live_classes: tuple[str, ...] = ()
-        self._labels: Tensor | None = None  # those that the spread follows from
         self._is_over = False
         works = {"thinking": self._think, "choosing": self._choose, "map": self._map}
         self._threads = [Thread(target=self._told(work), name=name, daemon=True) for name, work in works.items()]
@@ -182,13 +183,12 @@ class Thinking:
             probabilities = torch.zeros(len(labels), 0)
         else:
             probabilities = self._up_to_date(kept, labels, classes).probabilities()
-        self._labels = labels
         with self.session.changed:
-            self.spread = Spread(turn, classes, probabilities)
+            self.spread = Spread(turn, classes, probabilities, labels)
             self.session.changed.notify_all()
 
     def _is_same(self, labels: Tensor, classes: tuple[str, ...]) -> bool:
-        return self._labels is not None and self.spread.classes == classes and torch.equal(self._labels, labels)
+        return self.spread.turn >= 0 and self.spread.classes == classes and torch.equal(self.spread.labels, labels)
 
     def _up_to_date(self, kept: KeptGraph, labels: Tensor, classes: tuple[str, ...]) -> LiveLabels:
         """Labels put one by one where they are few and of known classes; otherwise all anew."""

@@ -2,9 +2,10 @@
 // Ask: one picture, or nine; each stays in its place until all that are shown are settled.
 {
   const { find } = app, box = find("asked"), nine = find("ask-nine");
-  let batch = [], settled = new Map(), here = 0, isNine = false;
+  let batch = [], settled = new Map(), here = 0, isNine = false;  // settled: row → what was said of it
 
-  app.forget = () => { batch = []; };  // after an undo: what was taken back is asked again, first
+  app.shown = () => batch;
+  app.forget = () => { batch = []; refill(); };  // after an undo: what was taken back is asked again, first
   const current = () => (app.mode === "ask" ? batch[here] : undefined);
   const draw = () => {
     box.classList.toggle("nine", isNine);
@@ -38,29 +39,19 @@
     box.dataset.row = batch[here];
   };
   const refill = () => {
-    const gone = new Set(app.state.settled);
-    for (const row of batch) if (!gone.has(row)) settled.delete(row); else if (!settled.has(row)) settled.set(row, "settled");  // undone, or by another window
-    if (batch.every((row) => gone.has(row))) { batch = app.state.queue.slice(0, isNine ? 9 : 1); settled = new Map(); here = 0; }
+    const { shown, queue } = app.state;
+    for (const row of batch) if (shown[row]) settled.set(row, shown[row]); else if (shown[row] === "") settled.delete(row);  // undone
+    if (batch.every((row) => settled.has(row))) { batch = queue.slice(0, isNine ? 9 : 1); settled = new Map(); here = 0; }
     if (settled.has(batch[here])) here = Math.max(0, batch.findIndex((row) => !settled.has(row)));
-    if (app.state.queue.length > 1) new Image().src = app.large(app.state.queue.find((row) => !batch.includes(row)) ?? app.state.queue[1]);
+    if (queue.length > 1) new Image().src = app.large(queue.find((row) => !batch.includes(row)) ?? queue[1]);
     draw();
   };
+  const isOpen = (row) => row !== undefined && !settled.has(row);
 
   app.modes.ask = {
     enter: () => refill(),
-    targets: () => (current() === undefined ? [] : [current()]),
-    give: async (label) => {
-      const row = current();
-      if (row === undefined || settled.has(row)) return;
-      settled.set(row, label);
-      if (!await app.answer([row], label, "ask", [""])) { settled.delete(row); draw(); }
-    },
-    skip: async () => {
-      const row = current();
-      if (row === undefined || settled.has(row)) return;
-      settled.set(row, "skipped");
-      if (!await app.act("skip", { rows: [row] }, `Skipped: ${app.nameOf(row)}`)) { settled.delete(row); draw(); }
-    },
+    give: async (label) => isOpen(current()) && app.answer([current()], label, "ask", [""]),
+    skip: async () => isOpen(current()) && app.act("skip", { rows: [current()] }, `Skipped: ${app.nameOf(current())}`),
     key: (event) => {
       const steps = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -3, ArrowDown: 3 };
       if (event.key in steps && isNine && batch.length) { here = Math.max(0, Math.min(batch.length - 1, here + steps[event.key])); draw(); return true; }

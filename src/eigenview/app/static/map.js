@@ -5,8 +5,8 @@
   const NOTHING = "Nothing is chosen.";
   const LEVELS = 4, state = { zoom: 1, x: .5, y: .5, hover: -1, picked: -1, lasso: null, isLasso: true };
   const marked = new Set();  // chosen one by one, or by the lasso; without any, the picked one is chosen
-  let places = null, chosen = [], loading = false, extent = [1, 1], walks = false, near = { row: -1, rows: [] };
-  const tiles = app.grid(find("map-tiles"), { size: 92, onOpen: (row) => pick(row) });
+  let places = null, chosen = [], loading = false, extent = [1, 1], walks = false, near = { row: -1, rows: null };  // rows: a promise of them
+  const tiles = app.grid(find("map-tiles"), { size: 92, onOpen: (row) => (marked.has(row) ? leaveOut(row) : pick(row)) });
 
   const load = async () => {
     if (places || loading) return;
@@ -15,7 +15,7 @@
       while (!app.state.has_map) {
         note.textContent = app.state.problem || "The map is being made …";
         await new Promise((done) => { setTimeout(done, 1000); });
-        app.stand(await (await app.get("/api/state")).json());
+        await app.refresh();
       }
       places = new Uint16Array(await (await app.get("/api/map")).arrayBuffer());
       extent = eigenview.extentOf(places);
@@ -91,11 +91,11 @@
     if (row < 0) { tiles.show([]); note.textContent = NOTHING; } else {
       note.textContent = marked.size ? many() : `${app.nameOf(row)}: a class goes to this picture; its neighbours:`;
       if (!marked.size) tiles.show([row]);
+      near = { row, rows: app.get(`/api/list/near?about=${row}`).then((answer) => answer.json()) };
       try {
-        const { rows } = await (await app.get(`/api/list/near?about=${row}`)).json();
-        if (state.picked === row) near = { row, rows };  // answers may overtake each other
-        if (state.picked === row && !marked.size) tiles.show(rows.slice(0, 60));
-      } catch (error) { note.textContent = error.message; }
+        const { rows, why } = await near.rows;
+        if (state.picked === row && !marked.size) { tiles.show(why ? [row] : rows.slice(0, 60)); if (why) note.textContent = why; }
+      } catch (error) { if (state.picked === row) note.textContent = error.message; }  // answers may overtake each other
     }
     redraw();
   };
@@ -116,6 +116,13 @@
     tiles.show(chosen);
     redraw();
   };
+  const leaveOut = (row) => { marked.delete(row); gather([]); };
+  const takeIn = async (row) => {  // what is nearest, once that is known
+    try {
+      const { rows } = await near.rows;
+      if (state.picked === row) gather(rows.slice(0, Math.max(11, 2 * marked.size)));
+    } catch { /* told by pick */ }
+  };
   const choose = (shape) => {
     const rows = [];
     for (let row = 0; row < count(); row += 1) if (within(shape, ...onScreen(row))) rows.push(row);
@@ -129,8 +136,9 @@
     event.target.textContent = state.isLasso ? "lasso" : "move";
   });
   let drag = null;
-  canvas.addEventListener("pointerdown", (event) => { if (event.isTrusted && canvas.setPointerCapture) try { canvas.setPointerCapture(event.pointerId); } catch { /* a pointer that is gone */ } drag = { from: spot(event), x: state.x, y: state.y, path: [spot(event)] }; });
+  canvas.addEventListener("pointerdown", (event) => { if (!event.isPrimary || event.button) return; if (event.isTrusted && canvas.setPointerCapture) try { canvas.setPointerCapture(event.pointerId); } catch { /* a pointer that is gone */ } drag = { from: spot(event), x: state.x, y: state.y, path: [spot(event)] }; });
   canvas.addEventListener("pointermove", (event) => {
+    if (!event.isPrimary) return;
     const [x, y] = spot(event);
     if (drag && Math.hypot(x - drag.from[0], y - drag.from[1]) > 4) drag.moved = true;
     if (drag && drag.moved && state.isLasso) { drag.path.push([x, y]); state.lasso = drag.path; hover(-1); redraw(); }
@@ -138,11 +146,13 @@
     else if (event.pointerType !== "touch") hover(nearestTo(x, y, 14));
   });
   canvas.addEventListener("pointerup", (event) => {
+    if (!event.isPrimary) return;
     if (drag && drag.moved && state.lasso) choose(state.lasso);
     else if (drag && !drag.moved) pick(nearestTo(...spot(event), event.pointerType === "touch" ? 26 : 14));
     state.lasso = drag = null;
     redraw();
   });
+  canvas.addEventListener("pointercancel", () => { state.lasso = drag = null; redraw(); });
   canvas.addEventListener("pointerleave", () => { if (!drag) hover(-1); });
   canvas.addEventListener("wheel", (event) => { event.preventDefault(); zoomBy(Math.exp(-event.deltaY / 300), ...spot(event)); }, { passive: false });
   canvas.addEventListener("keydown", (event) => {
@@ -150,8 +160,8 @@
     const { picked } = state;
     walks = true;
     if (event.key === "Enter" && picked >= 0) app.modes.review.near(picked);
-    else if ((event.key === "m" || event.key === " ") && picked >= 0) gather(marked.delete(picked) ? [] : [picked]);
-    else if (event.key === "*" && picked >= 0 && near.row === picked) gather(near.rows.slice(0, Math.max(11, 2 * marked.size)));
+    else if ((event.key === "m" || event.key === " ") && picked >= 0) marked.has(picked) ? leaveOut(picked) : gather([picked]);
+    else if (event.key === "*" && picked >= 0 && near.row === picked) takeIn(picked);
     else if (!press(event.key)) { walks = false; return; }
     else if (event.shiftKey && state.picked >= 0) gather([picked, state.picked].filter((row) => row >= 0));
     walks = false;
@@ -161,8 +171,11 @@
 
   app.modes.map = {
     enter: () => { load(); redraw(); canvas.focus({ preventScroll: true }); if (!chosen.length) note.textContent = places ? NOTHING : "The map is being made …"; },
-    targets: () => chosen,
-    give: async (label) => { if (chosen.length) await app.answer(chosen, label, "map", chosen.map(app.hadOf)); },
+    give: async (label) => {
+      if (chosen.length) return app.answer(chosen, label, "map", chosen.map(app.hadOf));
+      app.say("Choose pictures first: draw around them, or walk to one with the arrow keys.", true);
+      return false;
+    },
     skip: async () => {},
     key: () => false,
   };

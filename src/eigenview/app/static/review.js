@@ -24,48 +24,53 @@
     lists.replaceChildren(...known);
     lists.value = wanted;
   };
-  const load = async (kind, about = "") => {
+  const load = async (kind, about = "", keeps = false) => {  // keeps: one stays where one was in the list
     const turn = loads += 1;
     shown = { kind, about, rows: [], notes: {} };
     marked.clear();
     drawMarked();
     options();
     note.textContent = "…";
+    if (!keeps) grid.show([]);  // nothing of the list before is chosen under the name of this one
+    let said = "";
     try {
       if (kind === "name") {
         const wanted = about.toLowerCase();
         shown.rows = app.names.flatMap((name, row) => (name.toLowerCase().includes(wanted) ? [row] : []));
       } else Object.assign(shown, await (await app.get(`/api/list/${kind}?about=${encodeURIComponent(about)}`)).json());
-      if (turn !== loads) return;
       const title = kind === "near" ? `most like ${app.nameOf(Number(about))}` : "";
-      note.textContent = shown.why || `${shown.rows.length.toLocaleString("en")} pictures ${title}`;
-    } catch (error) { note.textContent = error.message; }
-    grid.show(shown.rows);
+      said = shown.why || `${shown.rows.length.toLocaleString("en")} pictures ${title}`;
+    } catch (error) { said = error.message; }
+    if (turn !== loads) return;  // answers may overtake each other
+    note.textContent = said;
+    grid.show(shown.rows, keeps);
     find("review-tiles").dataset.rows = shown.rows.length;
   };
   const targets = () => (marked.size ? [...marked] : document.activeElement === find("review-tiles") && grid.here() !== undefined ? [grid.here()] : []);
   const settle = (rows) => {
-    const gone = new Set(rows), place = grid.place();
-    if (["unsure", "class", "suspects", "skipped", "random"].includes(shown.kind)) { shown.rows = shown.rows.filter((row) => !gone.has(row)); grid.show(shown.rows); grid.go(place); }
-    marked.clear();
+    const gone = new Set(rows);
+    if (["unsure", "class", "suspects", "skipped", "random"].includes(shown.kind)) { shown.rows = shown.rows.filter((row) => !gone.has(row)); grid.show(shown.rows, true); }
+    rows.forEach((row) => marked.delete(row));
     drawMarked();
     note.textContent = `${shown.rows.length.toLocaleString("en")} pictures`;
     grid.redraw();
   };
   const strike = async () => {
     const rows = targets(), label = shown.kind === "class" ? shown.about : rows.length ? app.labelOf(rows[0]) : "";
-    if (!rows.length || !label) { app.say("Choose pictures first: click them, or press m.", true); return; }
-    if (await app.act("strike", { rows, label }, `Struck out: ${rows.length.toLocaleString("en")} not ${label}; they are asked next`)) settle(rows);
+    if (!rows.length || !label) { app.say(rows.length ? "There is no label to strike out." : "Choose pictures first: click them, or press m.", true); return; }
+    if (await app.act("strike", { rows, label, had: rows.map(app.hadOf) }, `Struck out: ${rows.length.toLocaleString("en")} not ${label}; they are asked next`)) settle(rows);
   };
 
   app.modes.review = {
     enter: () => { load(shown.kind, shown.about); grid.focus(); },
-    targets,
     give: async (label) => {
       const rows = targets();
-      if (!rows.length) { app.say("Choose pictures first: click them, or walk to one with the arrow keys.", true); return; }
-      if (await app.answer(rows, label, "review", rows.map(app.hadOf))) settle(rows);
+      if (!rows.length) { app.say("Choose pictures first: click them, or walk to one with the arrow keys.", true); return false; }
+      const isDone = await app.answer(rows, label, "review", rows.map(app.hadOf));
+      if (isDone) settle(rows);
+      return isDone;
     },
+    again: () => load(shown.kind, shown.about, true),
     skip: async () => {},
     key: (event) => {
       if (event.key === "x") { strike(); return true; }
@@ -87,6 +92,6 @@
   find("marked-none").addEventListener("click", () => { marked.clear(); drawMarked(); grid.redraw(); grid.focus(); });
   app.listeners.push((what) => {
     if (what === "state") { options(); find("find-words").hidden = !app.state.has_words; }
-    if (what === "spread" && app.mode === "review") { grid.redraw(); if (!shown.rows.length && shown.kind === "unsure") load("unsure"); }
+    if (what === "spread" && app.mode === "review") { grid.redraw(); if (shown.why) load(shown.kind, shown.about); }
   });
 }

@@ -2,7 +2,7 @@
 // Classes and their keys, figures, the other deeds; then the page begins.
 {
   const { find } = app, RESERVED = "usngxmel";
-  let keys = new Map();
+  let keys = new Map(), drawn = "";
 
   // A class that is itself a digit or a letter has that key; the others one of 1 … 9 in order, and a letter of theirs.
   const assign = (classes) => {
@@ -26,6 +26,12 @@
     find("none").querySelector("kbd").hidden = keys.has("0");  // a class is called so
     const letters = new Map();
     for (const [key, name] of keys) letters.set(name, [...(letters.get(name) || []), key]);
+    const now = JSON.stringify([names, [...letters], eigenview.isDark()]);
+    if (now === drawn) {  // the same buttons stay: one may have the focus
+      for (const button of find("class-row").children) button.lastChild.textContent = sizes.get(button.dataset.label).toLocaleString("en");
+      return;
+    }
+    drawn = now;
     find("class-row").replaceChildren(...names.map((name) => {
       const button = document.createElement("button"), text = document.createElement("span"), count = document.createElement("span");
       button.type = "button";
@@ -41,8 +47,7 @@
   const give = (label) => app.modes[app.mode].give(label);
   const undo = async () => {
     if (app.state.last === null) return;
-    app.forget();
-    await app.act("undo", { last: app.state.last }, "Taken back.");
+    if (await app.act("undo", { last: app.state.last }, "Taken back.") && app.mode === "review") app.modes.review.again();
   };
   const percent = (share) => `${Math.round(100 * share)}`;
   const clock = (seconds) => { const whole = Math.round(seconds), minutes = Math.floor(whole / 60); return minutes >= 60 ? `${Math.floor(minutes / 60)}:${String(minutes % 60).padStart(2, "0")} h` : `${minutes}:${String(whole % 60).padStart(2, "0")}`; };
@@ -82,8 +87,7 @@
     event.preventDefault();
     const name = find("new-class").value.trim();
     if (!name) { find("new-class").blur(); return; }
-    await give(name);
-    find("new-class").value = "";
+    if (await give(name)) find("new-class").value = "";  // else what was typed stays
     find("new-class").blur();
     if (app.mode === "review") find("review-tiles").focus();
   });
@@ -95,9 +99,21 @@
     event.preventDefault();
     const form = document.querySelector("input[name=form]:checked").value, certain = Math.max(0, Math.min(100, Number(find("export-certain").value) || 0)) / 100;
     find("export-said").textContent = "Writing …";
-    const done = await app.act("export", { form, certain }, "");
-    find("export-said").textContent = done ? `${done.folder}: ${done.labels.toLocaleString("en")} labels${done.empty ? `, ${done.empty.toLocaleString("en")} left empty` : ""}, ${done.answers.toLocaleString("en")} of them your own${done.pictures ? `; ${done.pictures.toLocaleString("en")} pictures in folders by class` : ""}${done.missing ? `; ${done.missing} pictures were not found` : ""}` : find("said").textContent;
+    find("export-go").disabled = true;
+    find("export-said").textContent = await written({ form, certain });
+    find("export-go").disabled = false;
   });
+  const written = async (ask) => {  // it may take its time: what is answered meanwhile is taken
+    try {
+      const { answer, content: done } = await app.send("export", ask);
+      return answer.ok ? `${done.folder}: ${done.labels.toLocaleString("en")} labels${done.empty ? `, ${done.empty.toLocaleString("en")} left empty` : ""}, ${done.answers.toLocaleString("en")} of them your own${done.pictures ? `; ${done.pictures.toLocaleString("en")} pictures in folders by class` : ""}${done.missing ? `; ${done.missing} pictures were not found` : ""}` : `Not written: ${done.error}`;
+    } catch (error) { return `Not written: ${error.message}`; }
+  };
+  const MOVES = new Set(["ArrowLeft", "ArrowRight", "ArrowUp", "ArrowDown", "PageUp", "PageDown", "Home", "End", "Tab", "+", "-", "="]);
+  document.addEventListener("keydown", (event) => {  // a key held down answers once
+    const isText = event.key !== "Enter" && event.target.matches("input[type=text], input[type=search], input[type=number]");
+    if (event.repeat && !MOVES.has(event.key) && !isText) { event.preventDefault(); event.stopImmediatePropagation(); }
+  }, true);
   document.addEventListener("keydown", (event) => {
     const typing = event.target.matches("input[type=text], input[type=search], input[type=number], select") || document.querySelector("dialog[open]");
     if (typing && event.key === "Escape" && event.target.matches("input")) event.target.blur();
@@ -107,7 +123,7 @@
     if (event.key === "u" || event.key === "Backspace") undo();
     else if (event.key === "s" || (event.key === " " && app.mode === "ask" && !onButton)) app.modes[app.mode].skip();
     else if (event.key === "0" && !keys.has("0")) give(app.state.none);
-    else if (event.key === "n" || (event.key === "Enter" && app.mode === "ask" && !onButton)) find("new-class").focus();
+    else if (event.key === "n" || (event.key === "Enter" && app.mode === "ask" && !onButton)) { find("new-class").focus(); find("new-class").select(); }
     else if (event.key === ">") app.enter(order[(at + 1) % 3]);
     else if (event.key === "<") app.enter(order[(at + 2) % 3]);
     else if (event.key === "/") { app.enter("review"); find("find-text").focus(); }
@@ -120,14 +136,14 @@
   });
   eigenview.redraws.push(() => { if (app.state) drawClasses(); });
   app.listeners.unshift((what) => { if (what === "state") { drawClasses(); drawFigures(); } drawSpread(); });
-  const begin = async () => {
-    try {
-      app.stand(await (await app.get("/api/state")).json());
-      app.enter("ask");
-      app.names = await (await app.get("/api/names")).json();
-      app.tell("names");
-      document.body.dataset.ready = "yes";
-    } catch { app.watch(); }
+  app.begin = async () => {
+    await app.refresh();
+    if (document.body.dataset.ready) return;
+    app.enter(app.mode);
+    app.names = await (await app.get("/api/names")).json();
+    app.tell("names");
+    document.body.dataset.ready = "yes";
   };
-  begin();
+  addEventListener("focus", () => { if (document.body.dataset.ready) app.refresh().catch(() => {}); });  // from another window, perhaps
+  app.begin().catch(app.watch);
 }

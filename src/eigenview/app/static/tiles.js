@@ -95,7 +95,12 @@ app.grid = (box, { size = 150, onOpen, onMark, marks = () => new Set(), note = (
   new ResizeObserver(redraw).observe(box);
   eigenview.redraws.push(redraw);
   return {
-    show: (list) => { const isNew = list !== rows; rows = list; if (isNew) { here = 0; box.scrollTop = 0; for (const tile of shown.values()) tile.remove(); shown.clear(); } redraw(); },
+    show: (list, keeps = false) => {  // keeps: the place in the list, and what is in sight of it
+      if (list !== rows && !keeps) { here = 0; box.scrollTop = 0; for (const tile of shown.values()) tile.remove(); shown.clear(); }
+      rows = list;
+      here = Math.max(0, Math.min(rows.length - 1, here));
+      redraw();
+    },
     redraw, go, here: () => rows[here], rows: () => rows, place: () => here, focus: () => box.focus(),
   };
 };
