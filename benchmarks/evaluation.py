@@ -153,8 +153,8 @@ def objective(rows: Tensor, labels: Tensor, weight: Tensor, bias: Tensor, c: flo
 def compare_linear(rounds: int, part: int, runs_sklearn: bool) -> dict[str, float]:
     (train, labels), (test, _) = drawn(TRAIN // part, 1), drawn(TEST // part, 2)
     fold = stratified_folds(labels, FOLDS)
-    found = select_logistic(train, labels, fold=fold)
-    seconds = best_times({"Eigenview": lambda: select_logistic(train, labels, fold=fold)}, rounds)["Eigenview"]
+    found = select_logistic(train, labels, folds=fold)
+    seconds = best_times({"Eigenview": lambda: select_logistic(train, labels, folds=fold)}, rounds)["Eigenview"]
     print(f"\nlinear, {len(INVERSE_PENALTIES)} penalties, {FOLDS} folds, {len(train):,} rows")
     best = found.classifier
     measured = linear_line("Eigenview", "", seconds, found.inverse_penalty, best.weight, best.bias, train, test)

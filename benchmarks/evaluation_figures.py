@@ -220,7 +220,7 @@ def selection(bench: Bench) -> None:
         task = bench.few(SELECTION_TRAIN, "cifar10 of 10,000")
         rows, labels = {}, torch.empty(0)
         for name in (RUN, OTHER, UNTRAINED):
-            features = bench.how.features(bench.subject(name), task.train, ["pooled"])
+            features = bench.subject(name).features(task.train, ["pooled"], bench.how)
             pooled, labels = features["pooled"], features.labelled
             rows[name] = (pooled - pooled.mean(dim=0)) / pooled.std(dim=0).clamp_min(1e-12)
         choice = choose_encoder(rows, labels)

@@ -29,7 +29,7 @@ from scipy.stats import spearmanr
 from eigenview.data import Source, decoded, open_source, subset
 from eigenview.diagnostics.label_free import MEASURES, LabelFree
 from eigenview.evaluation import extract, knn_predict
-from eigenview.evaluation.label_free import measure_without_labels
+from eigenview.evaluation.observation import measure_without_labels
 from eigenview.runs import OpenedRun, is_run, open_encoder, open_run, read_config
 from eigenview.training import TrainingDiverged, train
 

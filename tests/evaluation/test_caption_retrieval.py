@@ -9,7 +9,7 @@ from torch.nn.functional import normalize
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation import caption_recall, class_vectors
 from eigenview.evaluation.caption_retrieval import by_image
-from eigenview.evaluation.scores import mean_score
+from eigenview.evaluation.scores import Origin, mean_score
 
 
 def by_loops(images, texts, owner, k):
@@ -43,8 +43,9 @@ def test_captions_that_repeat_bring_no_precision():
     generator = torch.Generator().manual_seed(0)
     hits = (torch.rand(200, generator=generator) < 0.4).double()
     owner = torch.arange(200)
-    about = {"name": "text to image", "metric": "recall@1", "protocol": {}, "data": {}, "subject": "run"}
-    once, five = (mean_score(by_image(hits.repeat(times), owner.repeat(times)), **about) for times in (1, 5))
+    about = {"name": "text to image", "metric": "recall@1", "protocol": {}}
+    found = [by_image(hits.repeat(times), owner.repeat(times)) for times in (1, 5)]
+    once, five = (mean_score(items, Origin("run", {}), **about) for items in found)
     assert (once.value, once.interval) == (five.value, five.interval)
     unequal = torch.cat([owner, torch.arange(30)])
     seen = torch.cat([hits, torch.ones(30)]).double()

@@ -16,11 +16,13 @@ from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import (
     PROBES,
     PROTOCOLS,
+    LabelDraws,
     Measuring,
     RawPixels,
     Split,
     Subject,
     Task,
+    TrainTest,
     compare,
     evaluate,
     few_label_accuracy,
@@ -180,13 +182,14 @@ def test_standardised_columns_have_the_training_parts_statistics_and_constant_on
     train[:, 2] = test[:, 2] = 7.0
     labels = torch.arange(50) % 2
     split = Split(train, labels, test, labels, "pooled", {}, PIXELS, Measuring())
-    before, after = split.standardised()
+    scaled = split.standardised()
+    before, after = scaled.train, scaled.test
     assert torch.allclose(before.std(dim=0), torch.tensor([1.0, 1.0, 0.0, 1.0], dtype=torch.float64))
     assert (after[:, 2] == 0).all()
-    moved = Split(train, labels, test + 1, labels, "pooled", {}, PIXELS, Measuring()).standardised()[0]
+    moved = Split(train, labels, test + 1, labels, "pooled", {}, PIXELS, Measuring()).standardised().train
     assert torch.equal(before, moved)
     kept = [0, 1, 3]  # a column that vanished changes no prediction
-    whole = few_label_accuracy(before, labels, after, labels, per_class=3, draws=4)
-    without = few_label_accuracy(before[:, kept], labels, after[:, kept], labels, per_class=3, draws=4)
+    less = TrainTest(before[:, kept], labels, after[:, kept], labels)
+    whole, without = (few_label_accuracy(rows, LabelDraws(3, 4)) for rows in (scaled, less))
     assert len(set(whole.draws)) > 1
     assert torch.equal(whole.items, without.items)

@@ -12,6 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from eigenview.batches import Extractor
 from eigenview.data import ArraySource, FolderSource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import extract, features
@@ -36,7 +37,7 @@ def encoder(seed: int = 0) -> Encoder:
 
 def test_features_are_the_encoders_own_in_eval_mode():
     model, source = encoder(), pictures(300)
-    extracted = extract(model, source, view=VIEW, layers=["conv3", "pooled"])
+    extracted = extract(Extractor(model, ("conv3", "pooled")), source, view=VIEW)
     model.eval()
     with torch.no_grad():
         expected = model.features(VIEW(source.batch(np.arange(300))), ["conv3", "pooled"])
@@ -48,18 +49,18 @@ def test_features_are_the_encoders_own_in_eval_mode():
 
 def test_maps_are_averaged_flattened_or_kept():
     model, source = encoder(), pictures(5)
-    kept = extract(model, source, view=VIEW, layers=["conv4"], maps="keep")["conv4"]
+    kept = extract(Extractor(model, ("conv4",), maps="keep"), source, view=VIEW)["conv4"]
     assert kept.ndim == 4
-    flat = extract(model, source, view=VIEW, layers=["conv4"], maps="flatten")["conv4"]
+    flat = extract(Extractor(model, ("conv4",), maps="flatten"), source, view=VIEW)["conv4"]
     assert torch.equal(flat, kept.flatten(1))
-    mean = extract(model, source, view=VIEW, layers=["conv4"])["conv4"]
+    mean = extract(Extractor(model, ("conv4",)), source, view=VIEW)["conv4"]
     assert torch.allclose(mean, kept.mean(dim=(2, 3)), atol=1e-6)
 
 
 def test_the_projection_is_the_heads_output():
     model = encoder()
     head = build_head("simclr-v1", model.feature_width, output=8)
-    extracted = extract(model, pictures(), view=VIEW, layers=["projection", "pooled"], head=head)
+    extracted = extract(Extractor(model, ("projection", "pooled"), head), pictures(), view=VIEW)
     with torch.no_grad():
         assert torch.allclose(extracted["projection"], head.eval()(extracted["pooled"]), atol=1e-5)
 
@@ -102,9 +103,9 @@ def test_the_hash_follows_everything_that_features_depend_on():
     model, source = encoder(), pictures()
 
     def key(**changes):
-        settings = {"encoder": model, "source": source, "view": VIEW, "layers": ["pooled"], "maps": "average"}
-        settings |= changes
-        return extract(settings.pop("encoder"), settings.pop("source"), **settings).key
+        given = {"encoder": model, "source": source, "view": VIEW, "layers": ["pooled"], "maps": "average"} | changes
+        extractor = Extractor(given["encoder"], tuple(given["layers"]), given.get("head"), given["maps"])
+        return extract(extractor, given["source"], view=given["view"]).key
 
     moved, drifted = encoder(), encoder()
     with torch.no_grad():
@@ -211,11 +212,11 @@ def test_bad_input_is_refused_with_its_reason(tmp_path):
     with pytest.raises(SettingError, match=r"pass eigenview\.nn\.wrap"):
         extract(nn.Flatten(), source, view=VIEW)
     with pytest.raises(SettingError, match="no layer 'fc7' in this encoder"):
-        extract(model, source, view=VIEW, layers=["fc7"])
+        extract(Extractor(model, ("fc7",)), source, view=VIEW)
     with pytest.raises(SettingError, match="give head="):
-        extract(model, source, view=VIEW, layers=["projection"])
+        extract(Extractor(model, ("projection",)), source, view=VIEW)
     with pytest.raises(SettingError, match="maps must be average, flatten or keep; got 'max'"):
-        extract(model, source, view=VIEW, maps="max")
+        extract(Extractor(model, maps="max"), source, view=VIEW)
     with torch.no_grad():
         model.conv1[0].weight[0] = torch.nan
     with pytest.raises(

@@ -29,7 +29,6 @@ from eigenview.evaluation import (
     fold_scores,
     view_probe_scores,
 )
-from eigenview.evaluation import folds as folds_module
 from eigenview.evaluation.protocol_scores import FeatureProtocol
 from eigenview.names import Table
 from eigenview.nn import build_encoder
@@ -57,8 +56,7 @@ def task(label: int) -> Task:
 def instead_of(monkeypatch, name: str, protocol: FeatureProtocol) -> None:
     """Another protocol under that name, for evaluation and folds."""
     changed = Table("protocol", {**PROTOCOLS, name: Protocol(on_features=protocol)})
-    for module in (evaluating, folds_module):
-        monkeypatch.setattr(module, "PROTOCOLS", changed)
+    monkeypatch.setattr(evaluating, "PROTOCOLS", changed)
 
 
 def added_up(by_class: list[list[Score]]) -> dict[str, np.ndarray]:

@@ -113,7 +113,7 @@ def test_selection_equals_a_fit_for_every_fold_and_penalty():
     features, labels = digits()
     features, labels = features[:600], labels[:600]
     fold = stratified_folds(labels, 3, seed=4)
-    selection = select_logistic(features, labels, inverse_penalties=(0.1, 1e-3, 10.0), fold=fold)
+    selection = select_logistic(features, labels, inverse_penalties=(0.1, 1e-3, 10.0), folds=fold)
     assert selection.inverse_penalties == (1e-3, 0.1, 10.0)
     for row, c in enumerate(selection.inverse_penalties):
         for number in range(3):
@@ -231,7 +231,7 @@ def test_bad_input_is_refused_with_its_reason():
     with pytest.raises(DataError, match="5 folds need 5 rows of every class; class 7 has fewer"):
         select_logistic(features, torch.where(torch.arange(len(labels)) < 3, 7, labels))
     with pytest.raises(DataError, match="class 2 is missing in training without fold 1"):
-        select_logistic(features, labels, fold=torch.where(labels == 2, 1, torch.arange(len(labels)) % 2 * 2))
+        select_logistic(features, labels, folds=torch.where(labels == 2, 1, torch.arange(len(labels)) % 2 * 2))
     with pytest.raises(DataError, match="class 2 is missing in training"):
         fit_logistic(features, torch.where(labels == 2, 3, labels))
     with pytest.raises(DataError, match=r"features must be finite; 1 of \d+ rows are not: rows 4"):

@@ -7,6 +7,7 @@ import pytest
 import torch
 from sklearn.datasets import load_digits
 
+from eigenview.batches import Extractor
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import (
@@ -73,7 +74,7 @@ def test_projections_are_measured_beside_pooled_features(made_runs, tmp_path):
     head = build_head("simclr-v1", run.encoder.feature_width, output=16)
     stored = run.directory.checkpoints.weights("last")
     head.load_state_dict({name[5:]: tensor for name, tensor in stored.items() if name.startswith("head.")})
-    rows = extract(run.encoder, TEST, view=run.view, layers=["pooled", "projection"], head=run.head)
+    rows = extract(Extractor(run.encoder, ("pooled", "projection"), run.head), TEST, view=run.view)
     with torch.no_grad():
         assert torch.equal(rows["projection"], head.eval()(rows["pooled"]))
     layers = ["pooled", "projection"]

@@ -11,7 +11,7 @@ from scipy import stats
 from sklearn.datasets import load_digits
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import compare, few_label_accuracy, mean_score, over_repeats
+from eigenview.evaluation import LabelDraws, Origin, TrainTest, compare, few_label_accuracy, mean_score, over_repeats
 from eigenview.evaluation.clustering import contingency, normalised_mutual_information
 from eigenview.evaluation.drawn_fits import fit_draws
 from eigenview.evaluation.few_label import draw_labels
@@ -20,8 +20,9 @@ from eigenview.graph.clustering import adjusted_rand_index
 
 
 def score(items, subject="run", **changes):
-    settings = {"name": "knn", "metric": "accuracy", "protocol": {"k": 5}, "data": {"test": "abc"}, "subject": subject}
-    return mean_score(torch.as_tensor(items, dtype=torch.float64), **(settings | changes))
+    settings = {"name": "knn", "metric": "accuracy", "protocol": {"k": 5}}
+    origin = Origin(subject, changes.pop("data", {"test": "abc"}))
+    return mean_score(torch.as_tensor(items, dtype=torch.float64), origin, **(settings | changes))
 
 
 def coin(chance, count=400, seed=0):
@@ -89,7 +90,8 @@ def test_the_nearest_of_few_labels_is_the_plain_nearest_neighbour():
     generator = torch.Generator().manual_seed(0)
     train, test = (torch.randn(60, 5, generator=generator, dtype=torch.float64) for _ in range(2))
     labels = torch.arange(60) % 4
-    measured = few_label_accuracy(train, labels, test, labels, per_class=3, classifier="nearest", draws=4, seed=7)
+    given = TrainTest(train, labels, test, labels)
+    measured = few_label_accuracy(given, LabelDraws(3, 4, seed=7), classifier="nearest")
     for draw, accuracy in enumerate(measured.draws):
         chosen = draw_labels(labels, 3, seed=7 + draw)
         oracle = KNeighborsClassifier(1, metric="cosine").fit(train[chosen], labels[chosen])
@@ -118,7 +120,8 @@ def test_all_draws_at_once_are_scikit_learns_fits(columns, per_class, classes):
         weight = fitted.weight[draw, 1:] - fitted.weight[draw, :1]
         wanted = torch.from_numpy(oracle.coef_ if classes == 2 else oracle.coef_[1:] - oracle.coef_[:1])
         assert torch.allclose(weight, wanted, atol=1e-4)
-    result = few_label_accuracy(train, labels, test, labels, per_class=per_class, draws=3, inverse_penalty=0.5)
+    given = TrainTest(train, labels, test, labels)
+    result = few_label_accuracy(given, LabelDraws(per_class, 3), inverse_penalty=0.5)
     assert result.draws == pytest.approx([(row == labels).double().mean().item() for row in predicted])
     assert result.unfinished == 0
 
@@ -126,29 +129,29 @@ def test_all_draws_at_once_are_scikit_learns_fits(columns, per_class, classes):
 def test_few_labels_of_wide_single_precision_features_agree_with_double_ones():
     images, labels = (torch.from_numpy(values) for values in load_digits(return_X_y=True))
     wide = torch.cat([images / 16, torch.zeros(len(images), 500)], dim=1)
-    train, test = (wide[:900], labels[:900]), (wide[900:], labels[900:])
-    single = few_label_accuracy(train[0].float(), train[1], test[0].float(), test[1], per_class=3, draws=5)
-    double = few_label_accuracy(*train, *test, per_class=3, draws=5)
+    given = (TrainTest(rows[:900], labels[:900], rows[900:], labels[900:]) for rows in (wide.float(), wide))
+    single, double = (few_label_accuracy(rows, LabelDraws(3, 5)) for rows in given)
     assert single.draws == pytest.approx(double.draws, abs=0.003)
 
 
 def test_few_labels_are_drawn_evenly_and_improve_with_their_number():
     images, labels = (torch.from_numpy(array) for array in load_digits(return_X_y=True))
     train, test = (images[:1000] / 16, labels[:1000]), (images[1000:] / 16, labels[1000:])
-    few, more = (few_label_accuracy(*train, *test, per_class=count, draws=6) for count in (1, 10))
+    given = TrainTest(*train, *test)
+    few, more = (few_label_accuracy(given, LabelDraws(count, 6)) for count in (1, 10))
     assert more.accuracy > few.accuracy + 0.1
     assert few.interval[0] < few.accuracy < few.interval[1]
     assert few.items.mean() == pytest.approx(few.accuracy)
-    assert few.draws == few_label_accuracy(*train, *test, per_class=1, draws=6).draws
+    assert few.draws == few_label_accuracy(given, LabelDraws(1, 6)).draws
     chosen = draw_labels(labels, 4, seed=2)
     assert labels[chosen].bincount().tolist() == [4] * 10
     with pytest.raises(SettingError, match="logistic or nearest; got 'svm'"):
-        few_label_accuracy(*train, *test, per_class=1, classifier="svm")
+        few_label_accuracy(given, LabelDraws(1), classifier="svm")
     with pytest.raises(DataError, match=r"500 labels a class were asked for; class 0, 1, 2, 3, 4, … has fewer"):
-        few_label_accuracy(*train, *test, per_class=500)
+        few_label_accuracy(given, LabelDraws(500))
     kept = train[1] != 3
     with pytest.raises(DataError, match="class 3 of the test labels never occur in training"):
-        few_label_accuracy(train[0][kept], train[1][kept], *test, per_class=2)
+        TrainTest(train[0][kept], train[1][kept], *test)
 
 
 def test_a_mean_over_seeds_has_students_interval_and_pairs_seed_by_seed():

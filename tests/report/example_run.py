@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from eigenview.data import open_source
-from eigenview.evaluation import mean_score
+from eigenview.evaluation import Origin, mean_score
 from eigenview.evaluation.sampling import packed
 from eigenview.methods import MethodParts
 from eigenview.runs import (
@@ -93,7 +93,7 @@ def write_scores(
     for name in ("linear", "knn k=20"):
         for subject, chance in rates.items():
             right = torch.from_numpy(random.random(300) < chance)
-            score = mean_score(right, name=name, metric="accuracy", protocol={"k": 1}, data=data, subject=subject)
+            score = mean_score(right, Origin(subject, data), name=name, metric="accuracy", protocol={"k": 1})
             directory.save_score(score)
 
 

@@ -96,7 +96,7 @@ def _select(options: Options, output: Output) -> None:
             raise SettingError(
                 f"runs are told apart by their folders' names; two are called {subject.name}: rename one"
             )
-        seen = how.features(subject, source, ["pooled"])
+        seen = subject.features(source, ["pooled"], how)
         features[subject.name], labels = seen["pooled"], seen.labelled
     assert labels is not None
     choice = choose_encoder(features, labels, folds=options.folds, seed=options.seed)

@@ -58,7 +58,7 @@ def _measured(
     """The measures, and on which images; vectors are measured as they are."""
     from eigenview.data import open_images
     from eigenview.diagnostics.label_free import label_free
-    from eigenview.evaluation.label_free import ITEMS, VIEWED, VIEWS, measure_without_labels
+    from eigenview.evaluation.observation import ITEMS, VIEWED, VIEWS, measure_without_labels
     from eigenview.search import open_embeddings
 
     if place.suffix in VECTORS:

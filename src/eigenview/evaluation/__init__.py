@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from eigenview.evaluation.baselines import ColourStatistics, RawPixels
 from eigenview.evaluation.caption_retrieval import CaptionRecall, caption_recall, caption_scores
+from eigenview.evaluation.checks import TrainTest
 from eigenview.evaluation.clustering import (
     cluster,
     cluster_hits,
@@ -12,26 +13,29 @@ from eigenview.evaluation.clustering import (
 )
 from eigenview.evaluation.comparison import Compared, compare, compare_runs, comparison_table, table, titles
 from eigenview.evaluation.dense import DepthDecoder, DepthProtocol, DepthResult, depth_scores, predict_depth
-from eigenview.evaluation.evaluating import PROTOCOLS, Protocol, evaluate, shown_as
+from eigenview.evaluation.evaluating import PROTOCOLS, Protocol, evaluate, evaluate_run, fold_scores, shown_as
 from eigenview.evaluation.features import Features, extract
-from eigenview.evaluation.few_label import FewLabels, few_label_accuracy
+from eigenview.evaluation.few_label import FewLabels, LabelDraws, few_label_accuracy
 from eigenview.evaluation.finetuning import finetune, finetune_scores
-from eigenview.evaluation.folds import fold_scores, read_folds
 from eigenview.evaluation.knn import knn_predict
-from eigenview.evaluation.linear import LinearClassifier, Selection, fit_logistic, select_logistic
+from eigenview.evaluation.linear import (
+    EncoderChoice,
+    LinearClassifier,
+    Selection,
+    choose_encoder,
+    fit_logistic,
+    select_logistic,
+)
 from eigenview.evaluation.observation import Observation, Observed, diagnose_observation, observe
-from eigenview.evaluation.probe import FeatureRows, ProbeResult, ViewRows, train_probe
-from eigenview.evaluation.probe_scores import view_probe_scores
+from eigenview.evaluation.probe import FeatureRows, ProbeResult, ViewRows, train_probe, view_probe_scores
 from eigenview.evaluation.protocol_scores import Split
 from eigenview.evaluation.protocols import FINETUNES, PROBES, FinetuneProtocol, ProbeProtocol, ProbeViews
 from eigenview.evaluation.retrieval import Retrieval, retrieve
 from eigenview.evaluation.run_look import diagnose_run
-from eigenview.evaluation.run_scores import evaluate_run
 from eigenview.evaluation.sampling import save_sample
-from eigenview.evaluation.scores import bootstrap_interval, mean_score, over_repeats
-from eigenview.evaluation.selection import EncoderChoice, choose_encoder
+from eigenview.evaluation.scores import Origin, bootstrap_interval, mean_score, over_repeats
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
-from eigenview.evaluation.tasks import open_folds, open_labelled, open_task, split_by_class
+from eigenview.evaluation.tasks import open_folds, open_labelled, open_task, read_folds, split_by_class
 from eigenview.evaluation.zero_shot import (
     EVERY_PROTOCOL,
     TEMPLATES,
@@ -62,10 +66,12 @@ __all__ = [
     "FewLabels",
     "FinetuneProtocol",
     "Folds",
+    "LabelDraws",
     "LinearClassifier",
     "Measuring",
     "Observation",
     "Observed",
+    "Origin",
     "ProbeProtocol",
     "ProbeResult",
     "ProbeViews",
@@ -76,6 +82,7 @@ __all__ = [
     "Split",
     "Subject",
     "Task",
+    "TrainTest",
     "ViewRows",
     "adjusted_rand_index",
     "bootstrap_interval",

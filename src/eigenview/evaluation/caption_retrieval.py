@@ -14,8 +14,8 @@ from eigenview.batches.identity import images_identity, settings_identity, weigh
 from eigenview.data import Source
 from eigenview.distributed import rank
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.evaluation.run_scores import was_trained_on
-from eigenview.evaluation.scores import mean_score
+from eigenview.evaluation.evaluating import was_trained_on
+from eigenview.evaluation.scores import Origin, mean_score
 from eigenview.evaluation.subjects import Measuring, Subject
 from eigenview.files import JSON
 from eigenview.graph.nearest import similarities
@@ -92,20 +92,12 @@ def caption_scores(
     }
     if was_trained_on(run, source):
         data[SEEN] = True
-    identity = weights_identity(run.encoder, run.needed_head(), tower)
+    origin = Origin(subject.name, data, weights_identity(run.encoder, run.needed_head(), tower), how.seed)
+    protocol: dict[str, JSON] = {"layer": PROJECTION, "ties": "against", "interval": "over images"}
     to_image = {number: by_image(hits, owner) for number, hits in recall.to_image.items()}
     for way, hits in (("text to image", to_image), ("image to text", recall.to_text)):
         for number, items in hits.items():
-            score = mean_score(
-                items,
-                name=way,
-                metric=f"recall@{number}",
-                protocol={"layer": PROJECTION, "ties": "against", "interval": "over images"},
-                data=data,
-                subject=subject.name,
-                encoder=identity,
-                seed=how.seed,
-            )
+            score = mean_score(items, origin, name=way, metric=f"recall@{number}", protocol=protocol)
             if rank(how.group) == 0:
                 run.directory.save_score(score)
             yield score

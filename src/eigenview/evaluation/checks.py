@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -56,15 +58,35 @@ def check_no_class_is_new(train: Tensor, test: Tensor) -> None:
         raise DataError(f"{what} {some(new)} of the test labels never occur in training; is it the same label order?")
 
 
-def check_split(train: Tensor, train_labels: Tensor, test: Tensor, test_labels: Tensor) -> None:
-    """Rows and labels to learn from, of several classes, and others to be tested on, of no new class."""
-    check_features(train, "training features")
-    check_features(test, "test features")
-    check_same_width(train, test, ("training features", "test features"))
-    check_labels(train_labels, len(train), "training labels")
-    check_labels(test_labels, len(test), "test labels")
-    check_several_classes(train_labels, "training labels")
-    check_no_class_is_new(train_labels, test_labels)
+def column_statistics(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """The mean of each column and its deviation, infinite where it is constant: standardised, such a column is 0."""
+    deviation = rows.std(dim=0)
+    return rows.mean(dim=0), torch.where(deviation > 0, deviation, torch.inf)
+
+
+@dataclass(frozen=True)
+class TrainTest:
+    """Rows to learn from, of several classes, and others to be tested on, of no new class."""
+
+    train: Tensor  # (n, d)
+    train_labels: Tensor  # (n,)
+    test: Tensor  # (m, d)
+    test_labels: Tensor  # (m,)
+
+    def __post_init__(self) -> None:
+        check_features(self.train, "training features")
+        check_features(self.test, "test features")
+        check_same_width(self.train, self.test, ("training features", "test features"))
+        check_labels(self.train_labels, len(self.train), "training labels")
+        check_labels(self.test_labels, len(self.test), "test labels")
+        check_several_classes(self.train_labels, "training labels")
+        check_no_class_is_new(self.train_labels, self.test_labels)
+
+    def standardised(self) -> TrainTest:
+        """Both parts with the training columns' mean 0 and deviation 1; constant columns become 0."""
+        mean, scale = column_statistics(self.train)
+        train, test = ((rows - mean) / scale for rows in (self.train, self.test))
+        return TrainTest(train, self.train_labels, test, self.test_labels)
 
 
 def some(numbers: Tensor) -> str:

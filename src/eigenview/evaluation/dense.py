@@ -7,9 +7,8 @@ not published. This is our reconstruction: comparable among encoders here, not w
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from eigenview.batches.identity import DIGITS, images_identity
 from eigenview.data import Source
 from eigenview.data.order import Plan
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.evaluation.scores import mean_score
+from eigenview.evaluation.scores import Origin, mean_score
 from eigenview.evaluation.subjects import TRAINING_MEAN, Measuring, Subject, Task
 from eigenview.files import JSON
 from eigenview.nn import POOLED, Encoder
@@ -128,7 +127,6 @@ def depth_scores(
     data: dict[str, JSON] = {"train": _identity(task.train), "test": _identity(task.test)}
     if task.name:
         data["set"] = task.name
-    score = partial(mean_score, metric="mse", data=data, seed=how.seed, higher_is_better=False, is_share=False)
     means = None
     for layer in layers if layers is not None else _deepest_maps(subject.encoder):
         way = replace(given, layer=layer)
@@ -136,13 +134,16 @@ def depth_scores(
             subject.encoder, task.train, task.test, protocol=way, seed=how.seed, shows_progress=how.is_shown
         )
         settings = {name: value for name, value in asdict(way).items() if name not in ("mean", "std")}
-        yield score(
-            result.errors, name=f"depth {layer}", protocol=settings, subject=subject.name, encoder=subject.identity
-        )
+        yield _error(result.errors, subject.origin(data, how), layer, settings)
         means = result.mean_errors
     if means is not None:
         settings = {"border": given.border, "output": given.output}
-        yield score(means, name="depth mean", protocol=settings, subject=TRAINING_MEAN)
+        yield _error(means, Origin(TRAINING_MEAN, data, seed=how.seed), "mean", settings)
+
+
+def _error(items: Tensor, origin: Origin, layer: str, protocol: Mapping[str, JSON]) -> Score:
+    score = mean_score(items, origin, name=f"depth {layer}", metric="mse", protocol=protocol)
+    return replace(score, higher_is_better=False, is_share=False)
 
 
 def _deepest_maps(encoder: Encoder) -> list[str]:

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from eigenview.batches import Extractor, Maps, encode_source
+from eigenview.batches import Extractor, encode_source
 from eigenview.batches.identity import images_identity, settings_identity, weights_identity
 from eigenview.data import Source
 from eigenview.distributed import Group, from_first_process, rank
 from eigenview.errors import DataError, SettingError
-from eigenview.nn import POOLED, Encoder
+from eigenview.nn import Encoder
 from eigenview.tensors import read_sealed, save_sealed
 from eigenview.views import CentreView
 
@@ -46,32 +46,29 @@ class Features:
 
 
 def extract(
-    encoder: Encoder,
+    encoder: Encoder | Extractor,
     source: Source,
     *,
     view: CentreView,
-    layers: Sequence[str] = (POOLED,),
-    head: nn.Module | None = None,
-    maps: Maps = "average",
     cache: str | Path | None = None,
     workers: int | str = "auto",
     title: str | None = "features",
     group: Group = None,
 ) -> Features:
-    """The features of every readable image, all ``layers`` in one pass, with the encoder in eval mode.
+    """The features of every readable image, in one pass, with the encoder in eval mode.
 
-    ``head`` adds the layer ``projection``. Modes are restored afterwards, and batch statistics do not move. For a
-    module of your own, see ``eigenview.nn.wrap``.
+    An ``Extractor`` says which layers, with which head; an encoder alone gives its pooled features. Modes are restored
+    afterwards, and batch statistics do not move. For a module of your own, see ``eigenview.nn.wrap``.
 
     With a ``cache`` folder, features found there under the same hash are read instead. The hash covers all weights and
-    how the modules are built, every image, the view, the layers, ``maps`` and this library's version; a file whose
+    how the modules are built, every image, the view, the layers and this library's version; a file whose
     own checksum does not fit counts as none and is written anew. Labels are the source's own, as they are now. With a
     ``group``, each process computes its share and all get everything.
     """
-    extractor = Extractor(encoder, tuple(layers), head, maps)
+    extractor = encoder if isinstance(encoder, Extractor) else Extractor(encoder)
     key = _key(extractor, source, view)
     file = None if cache is None else _file(cache, key)
-    stored = _read(file, [*layers, INDEX], len(source), group)
+    stored = _read(file, [*extractor.layers, INDEX], len(source), group)
     if stored is None:
         rows = encode_source(extractor, source, view, workers=workers, title=title, group=group)
         stored = {**{name: layer[0] for name, layer in rows.layers.items()}, INDEX: rows.index}

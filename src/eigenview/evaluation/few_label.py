@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.checks import check_split, some
+from eigenview.evaluation.checks import TrainTest, some
 from eigenview.evaluation.drawn_fits import draws_together, fit_draws
 from eigenview.evaluation.knn import knn_predict
 from eigenview.evaluation.lbfgs import Advance
@@ -32,49 +32,59 @@ class FewLabels:
     unfinished: int = 0  # draws whose fit ended by its number of iterations
 
 
+@dataclass(frozen=True)
+class LabelDraws:
+    """Labels to learn from: ``per_class`` of each class, drawn ``draws`` times by ``seed``."""
+
+    per_class: int
+    draws: int = 20
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.draws < 1 or self.per_class < 1:
+            got = f"{self.draws} and {self.per_class}"
+            raise SettingError(f"few labels need at least one draw and one label a class; got {got}")
+
+    def of(self, labels: Tensor) -> Tensor:
+        """(draws, rows) the rows of each draw, in ascending order."""
+        seeds = range(self.seed, self.seed + self.draws)
+        return torch.stack([draw_labels(labels, self.per_class, seed=seed) for seed in seeds])
+
+
 def few_label_accuracy(
-    train: Tensor,
-    train_labels: Tensor,
-    test: Tensor,
-    test_labels: Tensor,
+    rows: TrainTest,
+    drawn: LabelDraws,
     *,
-    per_class: int,
     classifier: Classifier = "logistic",
-    draws: int = 20,
     inverse_penalty: float = 1.0,
-    seed: int = 0,
     advance: Advance | None = None,
 ) -> FewLabels:
-    """Logistic regression (or the nearest row by cosine) on ``per_class`` rows of each class, drawn by ``seed``.
+    """Logistic regression (or the nearest row by cosine) on the training rows that are ``drawn``.
 
     The penalty is fixed, because with so few labels there are none to choose it by. The interval is over draws.
     ``advance`` hears of every draw that is done.
     """
-    check_split(train, train_labels, test, test_labels)
-    if draws < 1 or per_class < 1:
-        raise SettingError(f"few labels need at least one draw and one label a class; got {draws} and {per_class}")
     if classifier not in ("logistic", "nearest"):
         raise SettingError(f"the classifier of few labels is logistic or nearest; got {classifier!r}")
-    chosen = torch.stack([draw_labels(train_labels, per_class, seed=seed + draw) for draw in range(draws)])
+    chosen, unfinished = drawn.of(rows.train_labels), 0
     if classifier == "nearest":
-        predicted = list(_nearest(train, train_labels, test, chosen, advance))
-        unfinished = 0
+        predicted = list(_nearest(rows, chosen, advance))
     else:
-        predicted, unfinished = [], 0
-        for some_draws in torch.split(chosen, draws_together(chosen.shape[1], train.shape[1])):
-            fitted = fit_draws(train, train_labels, some_draws, inverse_penalty=inverse_penalty, advance=advance)
-            predicted.append(fitted.predict(test))
+        predicted, given = [], (rows.train, rows.train_labels)
+        for some_draws in torch.split(chosen, draws_together(chosen.shape[1], rows.train.shape[1])):
+            fitted = fit_draws(*given, some_draws, inverse_penalty=inverse_penalty, advance=advance)
+            predicted.append(fitted.predict(rows.test))
             unfinished += int((~fitted.is_converged).sum())
-    right = (torch.cat(predicted) == test_labels).double()
+    right = (torch.cat(predicted) == rows.test_labels).double()
     accuracies = right.mean(dim=1).numpy()
     mean, low, high = mean_interval(np.asarray(accuracies))
-    return FewLabels(per_class, mean, (low, high), tuple(accuracies.tolist()), right.mean(dim=0), unfinished)
+    return FewLabels(drawn.per_class, mean, (low, high), tuple(accuracies.tolist()), right.mean(dim=0), unfinished)
 
 
-def _nearest(train: Tensor, labels: Tensor, test: Tensor, chosen: Tensor, advance: Advance | None) -> Iterator[Tensor]:
+def _nearest(rows: TrainTest, chosen: Tensor, advance: Advance | None) -> Iterator[Tensor]:
     """(1, n) the class of the nearest row of each draw."""
     for draw in chosen:
-        yield knn_predict(train[draw], labels[draw], test, k=[1])[1][None]
+        yield knn_predict(rows.train[draw], rows.train_labels[draw], rows.test, k=[1])[1][None]
         if advance is not None:
             advance(1)
 

@@ -51,7 +51,7 @@ def finetune(
     source = subset(task.train, chosen.numpy())
     known = Known(source, labels[chosen])
     if way.head == "logistic":
-        features = how.features(Subject("start", encoder, view), source, [POOLED])
+        features = Subject("start", encoder, view).features(source, [POOLED], how)
         known = replace(known, rows=features[POOLED], index=features.index)
     return _finetuned(encoder, known, task, view, way, how, "fine-tuning")[0]
 
@@ -75,7 +75,7 @@ def finetune_scores(
     """
     given = protocols if protocols is not None else dict.fromkeys(SHARES, _own_protocol(subject))
     labels, _ = _checked_labels(task)
-    before, after = (how.features(subject, source, [POOLED]) for source in (task.train, task.test))
+    before, after = (subject.features(source, [POOLED], how) for source in (task.train, task.test))
     data = task.identity(before.labelled, after.labelled)
     everything = Known(task.train, labels, before[POOLED], before.index)
     for share, protocol in given.items():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Protocol
 
@@ -17,13 +17,16 @@ from eigenview.data import Source, subset
 from eigenview.data.order import Plan
 from eigenview.distributed import Group, gather_rows
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.checks import check_features, check_labels, check_several_classes
+from eigenview.evaluation.checks import check_features, check_labels, check_no_class_is_new, check_several_classes
 from eigenview.evaluation.features import extract
 from eigenview.evaluation.linear import LinearClassifier, stratified_folds
-from eigenview.evaluation.protocols import ProbeProtocol
+from eigenview.evaluation.protocols import PROBES, ProbeProtocol
+from eigenview.evaluation.scores import mean_score
+from eigenview.evaluation.subjects import Measuring, Subject, Task
 from eigenview.nn import POOLED, Encoder
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, scaled_learning_rate, set_learning_rate
 from eigenview.progress import progress_bar
+from eigenview.runs import Score
 from eigenview.views import CentreView, Views
 
 HOLD_OUT = 5  # one of so many parts of the training rows chooses the learning rate
@@ -97,7 +100,8 @@ class ViewRows:
         )
 
     def fixed(self) -> tuple[Tensor, Tensor]:
-        features = extract(self.encoder, self.source, view=self.view, layers=[self.layer], title=None, group=self.group)
+        extractor = Extractor(self.encoder, (self.layer,))
+        features = extract(extractor, self.source, view=self.view, title=None, group=self.group)
         return features[self.layer], self.labels[features.index]
 
     def batches(self, epoch: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
@@ -166,6 +170,37 @@ def train_probe(
         chosen = max(accuracy, key=lambda multiplier: (accuracy[multiplier], -multiplier))
     classifier = _trained(protocol, rows, [chosen], count, seed, shows_progress)[0]
     return ProbeResult(classifier, chosen, accuracy)
+
+
+def view_probe_scores(
+    subject: Subject,
+    task: Task,
+    how: Measuring,
+    *,
+    protocol: str,
+    layer: str = POOLED,
+    epochs: int | None = None,
+    multipliers: Sequence[float] = (1.0,),
+) -> Iterator[Score]:
+    """The encoder runs on new views in every epoch, and on the paper's own test view in the end.
+
+    ``epochs`` instead of the paper's (mostly 100) shortens the protocol, milestones in proportion; the score's
+    protocol says how many. ``multipliers`` are a grid of learning rates, trained together (see ``train_probe``).
+    """
+    given = PROBES.find(protocol) if epochs is None else PROBES.find(protocol).shortened(epochs)
+    seen = given.test_view(subject.view)
+    rows = ViewRows(subject.encoder, task.train, view=seen, protocol=given, layer=layer, group=how.group)
+    after = subject.features(task.test, [layer], how, view=seen)
+    check_labels(after.labelled, len(after.index), "test labels")
+    check_no_class_is_new(rows.labels, after.labelled)
+    result = train_probe(given, rows, multipliers=multipliers, seed=how.seed, shows_progress=how.is_shown)
+    yield mean_score(
+        result.classifier.predict(after[layer]) == after.labelled,
+        subject.origin(task.identity(rows.labels, after.labelled), how),
+        name=f"view probe {protocol}",
+        metric="accuracy",
+        protocol={"layer": layer, **asdict(given), "multipliers": list(multipliers)},
+    )
 
 
 def _trained(

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from eigenview.evaluation.checks import check_split
+from eigenview.evaluation.checks import TrainTest
 from eigenview.evaluation.clustering import (
     STARTS,
     cluster,
@@ -17,7 +17,7 @@ from eigenview.evaluation.clustering import (
     contingency,
     normalised_mutual_information,
 )
-from eigenview.evaluation.few_label import Classifier, few_label_accuracy
+from eigenview.evaluation.few_label import Classifier, LabelDraws, few_label_accuracy
 from eigenview.evaluation.knn import knn_predict
 from eigenview.evaluation.linear import INVERSE_PENALTIES, select_logistic
 from eigenview.evaluation.probe import FeatureRows, train_probe
@@ -38,38 +38,17 @@ FOLDS = 5
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(TrainTest):
     """Features of a training and a test set, and what a score says about where they come from."""
 
-    train: Tensor  # (n, d)
-    train_labels: Tensor
-    test: Tensor  # (m, d)
-    test_labels: Tensor
     layer: str
     data: Mapping[str, JSON]
     subject: Subject
     how: Measuring
 
-    def __post_init__(self) -> None:
-        check_split(self.train, self.train_labels, self.test, self.test_labels)
-
-    def standardised(self) -> tuple[Tensor, Tensor]:
-        """Both parts with the training columns' mean 0 and deviation 1; constant columns become 0."""
-        mean, deviation = self.train.mean(dim=0), self.train.std(dim=0)
-        scale = torch.where(deviation > 0, deviation, torch.inf)
-        return (self.train - mean) / scale, (self.test - mean) / scale
-
     def score(self, items: Tensor, name: str, metric: str, **protocol: JSON) -> Score:
-        return mean_score(
-            items,
-            name=name,
-            metric=metric,
-            protocol={"layer": self.layer, **protocol},
-            data=self.data,
-            subject=self.subject.name,
-            encoder=self.subject.identity,
-            seed=self.how.seed,
-        )
+        origin = self.subject.origin(self.data, self.how)
+        return mean_score(items, origin, name=name, metric=metric, protocol={"layer": self.layer, **protocol})
 
 
 FeatureProtocol = Callable[[Split], Iterator[Score]]
@@ -86,11 +65,11 @@ def knn_scores(split: Split) -> Iterator[Score]:
 
 def linear_scores(split: Split) -> Iterator[Score]:
     """Logistic regression on standardised features, the penalty by cross-validation on the training part."""
-    train, test = split.standardised()
+    rows = split.standardised()
     fits = len(INVERSE_PENALTIES) * (FOLDS + 1)
     with progress_bar(f"linear: {split.subject.name}", total=fits, shown=split.how.is_shown) as advance:
-        selection = select_logistic(train, split.train_labels, folds=FOLDS, seed=split.how.seed, advance=advance)
-    right = selection.classifier.predict(test) == split.test_labels
+        selection = select_logistic(rows.train, rows.train_labels, folds=FOLDS, seed=split.how.seed, advance=advance)
+    right = selection.classifier.predict(rows.test) == split.test_labels
     grid: list[JSON] = [*INVERSE_PENALTIES]
     score = split.score(right, "linear", "accuracy", standardised=True, inverse_penalties=grid, folds=FOLDS)
     unfinished = selection.unfinished + (not selection.classifier.is_converged)
@@ -100,25 +79,15 @@ def linear_scores(split: Split) -> Iterator[Score]:
 def few_label_scores(split: Split) -> Iterator[Score]:
     """Logistic regression on standardised features, and the nearest row by cosine, from a few labels of each class."""
     fewest = int(torch.unique(split.train_labels, return_counts=True)[1].min())
-    kinds: tuple[tuple[Classifier, str, tuple[Tensor, Tensor], dict[str, JSON]], ...] = (
+    kinds: tuple[tuple[Classifier, str, TrainTest, dict[str, JSON]], ...] = (
         ("logistic", "", split.standardised(), {"inverse_penalty": 1.0}),
-        ("nearest", "1-NN, ", (split.train, split.test), {"similarity": "cosine"}),
+        ("nearest", "1-NN, ", split, {"similarity": "cosine"}),
     )
     for count in (number for number in LABELS_PER_CLASS if number <= fewest):
-        for classifier, prefix, (train, test), own in kinds:
-            name = f"{prefix}{count} labels a class"
+        for classifier, prefix, rows, own in kinds:
+            name, drawn = f"{prefix}{count} labels a class", LabelDraws(count, DRAWS, split.how.seed)
             with progress_bar(f"{name}: {split.subject.name}", total=DRAWS, shown=split.how.is_shown) as advance:
-                accuracy = few_label_accuracy(
-                    train,
-                    split.train_labels,
-                    test,
-                    split.test_labels,
-                    per_class=count,
-                    classifier=classifier,
-                    draws=DRAWS,
-                    seed=split.how.seed,
-                    advance=advance,
-                )
+                accuracy = few_label_accuracy(rows, drawn, classifier=classifier, advance=advance)
             score = split.score(accuracy.items, name, "accuracy", draws=DRAWS, **own)
             note = _shortfall(accuracy.unfinished, DRAWS)
             yield replace(score, interval=accuracy.interval, note=note)  # over draws, the larger uncertainty

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -21,19 +21,17 @@ DRAWS = 2000  # of the bootstrap
 LEVEL = 0.95
 
 
-def mean_score(
-    items: Tensor,
-    *,
-    name: str,
-    metric: str,
-    protocol: Mapping[str, JSON],
-    data: Mapping[str, JSON],
-    subject: str,
-    encoder: str = "",
-    seed: int = 0,
-    higher_is_better: bool = True,
-    is_share: bool = True,
-) -> Score:
+@dataclass(frozen=True)
+class Origin:
+    """What all scores of a measurement share: whose they are, and what they were measured on."""
+
+    subject: str
+    data: Mapping[str, JSON]
+    encoder: str = ""  # hash of the weights
+    seed: int = 0
+
+
+def mean_score(items: Tensor, origin: Origin, *, name: str, metric: str, protocol: Mapping[str, JSON]) -> Score:
     """The mean over test items, with a bootstrap interval over them; accuracy is the mean of 0 and 1."""
     values = items.detach().cpu().double().numpy()
     if values.ndim != 1 or not len(values) or not np.isfinite(values).all():
@@ -42,15 +40,10 @@ def mean_score(
         name=name,
         metric=metric,
         value=float(values.mean()),
-        interval=bootstrap_interval(lambda index: float(values[index].mean()), len(values), seed=seed),
+        interval=bootstrap_interval(lambda index: float(values[index].mean()), len(values), seed=origin.seed),
         protocol=dict(protocol),
-        data=dict(data),
-        subject=subject,
-        encoder=encoder,
-        seed=seed,
-        higher_is_better=higher_is_better,
-        is_share=is_share,
         items=tuple(values.round(6).tolist()),
+        **{**vars(origin), "data": dict(origin.data)},
     )
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 from torch import Tensor, nn
 
-from eigenview.batches import PROJECTION
+from eigenview.batches import PROJECTION, Extractor
 from eigenview.batches.identity import data_identity, weights_identity
 from eigenview.data import Source
 from eigenview.distributed import Group, rank
 from eigenview.evaluation.baselines import ColourStatistics, RawPixels
 from eigenview.evaluation.features import Features, extract
+from eigenview.evaluation.scores import Origin
 from eigenview.files import JSON
 from eigenview.names import Table
 from eigenview.nn import Encoder
@@ -52,16 +53,18 @@ class Subject:
         own = self.encoder.layer_names
         return [name for name in layers if name in own or (name == PROJECTION and self.head is not None)]
 
+    def origin(self, data: Mapping[str, JSON], how: Measuring) -> Origin:
+        """Of scores of this subject on such data."""
+        return Origin(self.name, data, self.identity, how.seed)
+
     def features(
         self, source: Source, layers: Sequence[str], how: Measuring, *, view: CentreView | None = None
     ) -> Features:
         """The layers, of all images of a source."""
         return extract(
-            self.encoder,
+            Extractor(self.encoder, tuple(layers), self.head),
             source,
             view=view or self.view,
-            layers=layers,
-            head=self.head,
             cache=how.cache,
             workers=how.workers,
             title=f"features: {self.name}" if how.shows_progress else None,
@@ -122,12 +125,6 @@ class Measuring:
     @property
     def is_shown(self) -> bool:
         return self.shows_progress and rank(self.group) == 0
-
-    def features(
-        self, subject: Subject, source: Source, layers: Sequence[str], *, view: CentreView | None = None
-    ) -> Features:
-        """The layers of a subject, of all images of a source."""
-        return subject.features(source, layers, self, view=view)
 
 
 MAKERS: dict[str, Callable[[OpenedRun, int], Encoder | None]] = {  # None: a run that has no such thing

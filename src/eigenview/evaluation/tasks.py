@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from eigenview.data import Source, open_images, open_source, subset
+from eigenview.data.columns import find_column
+from eigenview.data.failures import blamed_on
+from eigenview.data.rowgroups import column_values, read_schema
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.folds import read_folds
 from eigenview.evaluation.subjects import Folds, Task
 from eigenview.names import printable
 
@@ -46,6 +50,19 @@ def open_folds(table: str | Path, *, column: str = "folds") -> Folds:
     folds, source = read_folds(place, column=column), open_source(table)
     assert isinstance(source, Source)  # a table is
     return Folds(source, folds, Path(place).name)
+
+
+def read_folds(table: str | Path, *, column: str = "folds") -> list[Tensor]:
+    """The items of every fold, by a column of a Parquet table that lists which folds each row belongs to."""
+    find_column("folds", column, read_schema(table).names, printable(table))
+    members: dict[int, list[int]] = {}
+    with blamed_on(table, f"does not list folds in column {column!r}"):
+        for item, folds in enumerate(column_values(table, column)):
+            for number in folds or ():  # type: ignore[attr-defined]  # lists, or it is said
+                members.setdefault(int(number), []).append(item)
+    if not members:
+        raise DataError(f"no row of {table} belongs to a fold; is {column!r} the right column?")
+    return [torch.tensor(members[number]) for number in sorted(members)]
 
 
 def open_labelled(spec: str | Path | Source) -> Source:

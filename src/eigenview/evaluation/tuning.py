@@ -13,6 +13,7 @@ from torch.nn.functional import cross_entropy
 from eigenview.batches import PROJECTION, Extractor, SeenBatch, ViewLoader, encode_source, first_view
 from eigenview.data import Source, subset
 from eigenview.distributed import Group, sum_over_processes, world_size
+from eigenview.evaluation.checks import column_statistics
 from eigenview.evaluation.linear import LinearClassifier, fit_logistic, select_logistic
 from eigenview.evaluation.probe import start_head
 from eigenview.evaluation.protocols import FinetuneProtocol
@@ -53,8 +54,7 @@ def frozen_classifier(rows: Tensor, labels: Tensor, *, seed: int) -> LinearClass
 
     Classes of a single row leave nothing to choose by: C = 1 then.
     """
-    mean, deviation = rows.mean(dim=0), rows.std(dim=0)
-    scale = torch.where(deviation > 0, deviation, torch.inf)
+    mean, scale = column_statistics(rows)
     known, folds = (rows - mean) / scale, min(FOLDS, int(labels.bincount().min()))
     if folds < 2:
         fitted = fit_logistic(known, labels)

@@ -16,11 +16,10 @@ from eigenview.data import Source, open_images, subset
 from eigenview.distributed import rank
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.caption_retrieval import caption_scores
-from eigenview.evaluation.evaluating import PROTOCOLS
-from eigenview.evaluation.run_scores import was_trained_on
-from eigenview.evaluation.scores import mean_score
+from eigenview.evaluation.evaluating import PROTOCOLS, was_trained_on
+from eigenview.evaluation.scores import Origin, mean_score
 from eigenview.evaluation.subjects import Measuring, Subject
-from eigenview.files import read_text
+from eigenview.files import JSON, read_text
 from eigenview.names import Table, printable
 from eigenview.nn import TextTower
 from eigenview.runs import SEEN, OpenedRun, Score
@@ -78,19 +77,17 @@ def zero_shot_scores(
     features = subject.features(source, [PROJECTION], how)
     vectors = class_vectors(tower, classes, templates)
     predicted = (normalize(features[PROJECTION], dim=1) @ vectors.T).argmax(dim=1)
+    data: dict[str, JSON] = {
+        "test": data_identity(source, features.labelled),
+        **({"set": name} if name else {}),
+        **({SEEN: True} if was_trained_on(run, source) else {}),
+    }
     score = mean_score(
         (predicted == features.labelled).double(),
+        Origin(subject.name, data, weights_identity(run.encoder, run.needed_head(), tower), how.seed),
         name="zero-shot",
         metric="accuracy",
         protocol={"layer": PROJECTION, "templates": list(templates), "classes": list(classes)},
-        data={
-            "test": data_identity(source, features.labelled),
-            **({"set": name} if name else {}),
-            **({SEEN: True} if was_trained_on(run, source) else {}),
-        },
-        subject=subject.name,
-        encoder=weights_identity(run.encoder, run.needed_head(), tower),
-        seed=how.seed,
     )
     if rank(how.group) == 0:
         run.directory.save_score(score)

@@ -28,7 +28,7 @@ from eigenview.evaluation import (
     open_task,
     word_scores,
 )
-from eigenview.evaluation.label_free import measure_without_labels
+from eigenview.evaluation.observation import measure_without_labels
 from eigenview.evaluation.run_look import Where
 from eigenview.evaluation.tasks import TEST_SHARE
 from eigenview.export import Exported, Format, export

@@ -16,6 +16,7 @@ from eigenview.diagnostics import cluster_count, duplicate_share, spectrum
 from eigenview.diagnostics.clusters import ClusterCount
 from eigenview.errors import EigenviewError
 from eigenview.evaluation import fit_logistic
+from eigenview.evaluation.checks import column_statistics
 from eigenview.extras import optional_module
 from eigenview.graph.laplacian import neighbour_graph, spectral_embedding
 from eigenview.graph.nearest import nearest
@@ -231,8 +232,8 @@ def confusion(features: Tensor, sample: Sample) -> Confusion | None:
         return None
     truth = np.searchsorted(kept, labels[rows])
     given = features[torch.from_numpy(rows)].double()
-    deviation = given.std(dim=0)
-    given = (given - given.mean(dim=0)) / torch.where(deviation > 0, deviation, torch.inf)
+    mean, scale = column_statistics(given)
+    given = (given - mean) / scale
     read = np.zeros_like(truth)
     for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=sample.seed).split(rows, truth):
         target = torch.from_numpy(truth[train])
