@@ -123,7 +123,7 @@ def accuracies(folder: Path, labelled: Source) -> tuple[float, float]:
     for encoder in (run.encoder, run.untrained()):
         rows = extract(encoder, labelled, view=run.view, title=None)
         features, labels = rows["pooled"], rows.labelled
-        predicted = knn_predict(features[:split], labels[:split], features[split:], k=[20], weights="exponential")[20]
+        predicted = knn_predict(features[:split], labels[:split], features[split:], k=[20], temperature=0.1)[20]
         scores.append(float((predicted == labels[split:]).double().mean()))
     return scores[0], scores[1]
 

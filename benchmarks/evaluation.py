@@ -58,7 +58,7 @@ def neighbours_contenders(train: int, test: int) -> dict[str, Callable[[], Tenso
     (bank, labels), (queries, _) = drawn(train, 1), drawn(test, 2)
 
     def ours() -> Tensor:
-        return knn_predict(bank, labels, queries, k=(K,), weights="exponential", temperature=TEMPERATURE)[K]
+        return knn_predict(bank, labels, queries, k=(K,), temperature=TEMPERATURE)[K]
 
     def bare() -> Tensor:
         rows, points = normalize(bank, dim=1), normalize(queries, dim=1)

@@ -73,7 +73,7 @@ def measured(name: str, opened: OpenedRun, images: Source) -> dict[str, Any]:
     rows = extract(opened.encoder, subset(images, np.arange(BANK + QUERIES)), view=opened.view, title=None)
     bank, queries = (slice(0, BANK), slice(BANK, BANK + QUERIES))
     features, labels = rows["pooled"], rows.labelled
-    told = knn_predict(features[bank], labels[bank], features[queries], k=[20], weights="exponential")[20]
+    told = knn_predict(features[bank], labels[bank], features[queries], k=[20], temperature=0.1)[20]
     unlabelled = measure_without_labels(opened, subset(images, np.arange(BANK)), workers=0)
     accuracy = float((told == labels[queries]).double().mean())
     return {"run": name, "accuracy": accuracy, "width": features.shape[1], **asdict(unlabelled)}

@@ -63,7 +63,7 @@ def settings(method: str, seed: int, options: argparse.Namespace) -> dict[str, A
 
 def accuracy(encoder: Encoder, train_set: Source, test_set: Source, view: CentreView) -> float:
     bank, queries = (extract(encoder, source, view=view, title=None) for source in (train_set, test_set))
-    predicted = knn_predict(bank["pooled"], bank.labelled, queries["pooled"], k=[20], weights="exponential")[20]
+    predicted = knn_predict(bank["pooled"], bank.labelled, queries["pooled"], k=[20], temperature=0.1)[20]
     return float((predicted == queries.labelled).double().mean())
 
 

@@ -43,10 +43,7 @@ def vote_with_loops(bank, labels, queries, k, metric, temperature):
 def test_votes_equal_those_counted_with_loops(metric, temperature):
     bank, queries = rows(60, 5, 0), rows(20, 5, 1)
     labels = torch.randint(4, (60,), generator=torch.Generator().manual_seed(2))
-    weights = "uniform" if temperature is None else "exponential"
-    measured = knn_predict(
-        bank, labels, queries, k=(7, 1, 60), metric=metric, weights=weights, temperature=temperature or 1.0
-    )
+    measured = knn_predict(bank, labels, queries, k=(7, 1, 60), metric=metric, temperature=temperature)
     assert sorted(measured) == [1, 7, 60]
     for k, predicted in measured.items():
         assert torch.equal(predicted, vote_with_loops(bank, labels, queries, k, metric, temperature))
@@ -64,7 +61,7 @@ def test_real_digits_get_scikit_learns_classes(metric):
 def test_small_temperatures_do_not_overflow():
     bank, queries = rows(40, 5, 9).float(), rows(8, 5, 10).float()
     labels = torch.arange(40) % 3
-    sharp = knn_predict(bank, labels, queries, k=(40,), weights="exponential", temperature=1e-6)[40]
+    sharp = knn_predict(bank, labels, queries, k=(40,), temperature=1e-6)[40]
     assert torch.equal(sharp, knn_predict(bank, labels, queries, k=(1,))[1])
 
 

@@ -9,7 +9,7 @@ from torch import nn
 from eigenview.errors import SettingError
 from eigenview.nn import build_encoder
 from eigenview.optim import depth_rates, freeze_blocks, parameter_groups
-from eigenview.optim.depth import blocks_of
+from eigenview.optim.groups import blocks_of
 
 
 class Network(nn.Module):

@@ -140,7 +140,7 @@ def test_online_knn_is_the_plain_vote_and_moves_nothing(run):
     with torch.no_grad():
         rows = opened.encoder(opened.view(source.batch(np.arange(96))))
     labels = torch.as_tensor(source.labels)
-    votes = knn_predict(rows[bank], labels[bank], rows[asking], k=[20], weights="exponential")[20]
+    votes = knn_predict(rows[bank], labels[bank], rows[asking], k=[20], temperature=0.1)[20]
     assert accuracy == pytest.approx(float((votes == labels[asking]).double().mean()))
     assert [line["knn_accuracy"] for line in run.metrics.lines if "knn_accuracy" in line][-1] == pytest.approx(accuracy)
 

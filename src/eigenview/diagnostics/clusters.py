@@ -71,14 +71,13 @@ class PrototypeUsage:
 
 
 def cluster_count(
-    embeddings: Embeddings, *, neighbours: int = TIES, most: int = MOST, nodes: int = COUNTED, seed: int = 0
+    embeddings: Embeddings, *, neighbours: int = TIES, nodes: int = COUNTED, seed: int = 0
 ) -> ClusterCount:
     """The number of clusters among ``nodes`` sampled rows, and how sure it is: see :mod:`eigenview.graph.communities`.
 
-    1 means one cloud; the answer is at most ``most``. A cluster with fewer than about ``neighbours`` sampled rows is
-    not seen.
+    1 means one cloud. A cluster with fewer than about ``neighbours`` sampled rows is not seen.
     """
-    return clustered_rows(embeddings, neighbours=neighbours, most=most, nodes=nodes, seed=seed)[0]
+    return clustered_rows(embeddings, neighbours=neighbours, nodes=nodes, seed=seed)[0]
 
 
 def clustered_rows(

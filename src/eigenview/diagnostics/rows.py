@@ -96,13 +96,11 @@ class JoinedRows:
 Embeddings = Tensor | NDArray[np.floating] | str | Path | Rows
 
 
-def open_rows(
-    embeddings: Embeddings, *, name: str = "embeddings", least: int = 1, directions: bool = True, check: bool = True
-) -> Rows:
+def open_rows(embeddings: Embeddings, *, name: str = "embeddings", least: int = 1, directions: bool = True) -> Rows:
     """The rows of a tensor, an array or an ``.npy`` file, refused by name where no figure could use them.
 
-    ``least`` rows are needed. ``check`` costs one pass: NaN and Inf are refused, and zero rows too where ``directions``
-    are asked for. What is already :class:`Rows` was checked when it was opened.
+    ``least`` rows are needed. One pass checks them: NaN and Inf are refused, and zero rows too where ``directions`` are
+    asked for. What is already :class:`Rows` was checked when it was opened.
     """
     if isinstance(embeddings, Rows):
         _check_least(name, embeddings.n, least)
@@ -122,8 +120,7 @@ def open_rows(
     kept = source if isinstance(source, Path) else stored
     n, d = stored.shape
     rows = Rows(kept, int(n), int(d), torch.float64 if is_wide else torch.float32)
-    if check:
-        _check_values(rows, name, directions=directions)
+    _check_values(rows, name, directions=directions)
     return rows
 
 

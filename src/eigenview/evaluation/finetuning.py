@@ -50,10 +50,11 @@ def finetune(
     chosen = draw_share(labels, share, seed=how.seed)
     source = subset(task.train, chosen.numpy())
     known = Known(source, labels[chosen])
+    start = Subject("start", encoder, view)
     if way.head == "logistic":
-        features = Subject("start", encoder, view).features(source, [POOLED], how)
+        features = start.features(source, [POOLED], how)
         known = replace(known, rows=features[POOLED], index=features.index)
-    return _finetuned(encoder, known, task, view, way, how, "fine-tuning")[0]
+    return _finetuned(start, known, task, way, how, "fine-tuning")[0]
 
 
 def finetune_scores(
@@ -95,7 +96,7 @@ def finetune_scores(
             ("from scratch", fresh, alone, weights_identity(fresh)),
         ):
             title = f"{name} {share:.0%}"
-            tuned, multiplier = _finetuned(start, known, task, subject.view, way, how, title)
+            tuned, multiplier = _finetuned(replace(subject, encoder=start), known, task, way, how, title)
             score = split.score(tuned, title, "accuracy", share=share, **asdict(way))
             note = f"rates × {multiplier:g}, chosen on held-out training labels" if multiplier else ""
             yield replace(score, encoder=whose, note=note)
@@ -113,14 +114,14 @@ def _of_the_same_length(own: FinetuneProtocol, other: FinetuneProtocol) -> Finet
 
 
 def _finetuned(
-    encoder: Encoder, known: Known, task: Task, view: CentreView, way: FinetuneProtocol, how: Measuring, title: str
+    start: Subject, known: Known, task: Task, way: FinetuneProtocol, how: Measuring, title: str
 ) -> tuple[Tensor, float | None]:
     """Which readable test images are right after training, and the multiplier that held-out labels chose, if any."""
     labels, test_labels = _checked_labels(task)
-    classes = int(labels.max()) + 1
+    classes, view = int(labels.max()) + 1, start.view
 
     def trained(images: Known, multiplier: float, share: float, called: str) -> Tuned:
-        tuned = Tuned(encoder, images, way, classes=classes, seed=how.seed, group=how.group)
+        tuned = Tuned(start.encoder, images, way, classes=classes, seed=how.seed, group=how.group)
         tuned.train(view, multiplier=multiplier, share=share, title=called if how.is_shown else None)
         return tuned
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import torch
 from torch import Tensor
@@ -11,8 +10,6 @@ from torch import Tensor
 from eigenview.errors import SettingError
 from eigenview.evaluation.checks import check_labels
 from eigenview.graph.nearest import Metric, Neighbours, nearest
-
-Weights = Literal["uniform", "exponential"]
 
 
 def knn_predict(
@@ -22,26 +19,23 @@ def knn_predict(
     *,
     k: Sequence[int] = (1, 5, 20, 200),
     metric: Metric = "cosine",
-    weights: Weights = "uniform",
-    temperature: float = 0.1,
+    temperature: float | None = None,
     classes: int | None = None,
     excludes_self: bool = False,
 ) -> dict[int, Tensor]:
     """The class of each query (q,) by a vote of its k nearest rows of ``bank``, for every k in one pass.
 
-    ``labels`` (n,) belong to the bank's rows. A vote counts 1 (``uniform``), or exp(s / temperature) with s the cosine
-    or −½ × squared distance (``exponential``; Wu et al. 2018 with k = 200, temperature 0.1). The class with the most
-    votes wins, the lowest number among equals.
+    ``labels`` (n,) belong to the bank's rows. A vote counts 1, or with a ``temperature`` exp(s / temperature), s the
+    cosine or −½ × squared distance (Wu et al. 2018 with k = 200, temperature 0.1). The class with the most votes wins,
+    the lowest number among equals.
     """
     if isinstance(k, int) or not k or min(k) < 1:
         raise SettingError(f"k is a list of numbers of neighbours, such as (1, 5, 20); got {k!r}")
-    if weights not in ("uniform", "exponential"):
-        raise SettingError(f"weights must be uniform or exponential; got {weights!r}")
-    if not temperature > 0:
+    if temperature is not None and not temperature > 0:
         raise SettingError(f"temperature must be positive; got {temperature}")
     count = check_labels(labels, len(bank), "labels of the bank", classes=classes)
     neighbours = nearest(bank, queries, k=max(k), metric=metric, excludes_self=excludes_self)
-    return _votes(neighbours, labels.long(), sorted(set(k)), count, temperature if weights == "exponential" else None)
+    return _votes(neighbours, labels.long(), sorted(set(k)), count, temperature)
 
 
 def _votes(

@@ -146,7 +146,6 @@ def train_probe(
     *,
     multipliers: Sequence[float] = (1.0,),
     seed: int = 0,
-    classes: int | None = None,
     shows_progress: bool = True,
 ) -> ProbeResult:
     """The linear head that a protocol trains on ``rows``, at its learning rate × the best of ``multipliers``.
@@ -155,7 +154,7 @@ def train_probe(
     the best on the other fifth is trained anew on all rows. Test data have no way in. The last epoch counts, not the
     best one.
     """
-    count = check_labels(rows.labels, len(rows.labels), "labels", classes=classes)
+    count = check_labels(rows.labels, len(rows.labels), "labels")
     check_several_classes(rows.labels, "labels")
     if not multipliers or min(multipliers) <= 0:
         raise SettingError(f"multipliers of the learning rate must be positive; got {tuple(multipliers)}")

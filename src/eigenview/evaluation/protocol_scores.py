@@ -57,7 +57,7 @@ FeatureProtocol = Callable[[Split], Iterator[Score]]
 def knn_scores(split: Split) -> Iterator[Score]:
     """Wu et al.'s weighted vote, exp(cosine/0.1), for each k that the bank allows."""
     wanted = [k for k in NEIGHBOURS if k <= len(split.train)]
-    votes = knn_predict(split.train, split.train_labels, split.test, k=wanted, weights="exponential", temperature=0.1)
+    votes = knn_predict(split.train, split.train_labels, split.test, k=wanted, temperature=0.1)
     settings: dict[str, JSON] = {"similarity": "cosine", "weights": "exponential", "temperature": 0.1}
     for k, predicted in votes.items():
         yield split.score(predicted == split.test_labels, f"knn k={k}", "accuracy", k=k, **settings)

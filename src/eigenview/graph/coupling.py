@@ -122,17 +122,11 @@ class Coupling:
 
 @eager
 def log_partition(
-    embeddings: Tensor,
-    kernel: Kernel,
-    *,
-    normalize: bool = True,
-    check_values: bool = True,
-    block_size: int | None = None,
-    group: Group = None,
+    embeddings: Tensor, kernel: Kernel, *, normalize: bool = True, check_values: bool = True, group: Group = None
 ) -> Tensor:
     """log Σ_{i≠j} k(z_i, z_j) over the ordered pairs of ``embeddings`` (n, d): what the ``edges`` prior pushes with."""
     alone = SameItem(torch.arange(len(embeddings), device=embeddings.device))  # no positives
-    spec = Coupling(kernel, prior="edges", normalize=normalize, check_values=check_values, block_size=block_size)
+    spec = Coupling(kernel, prior="edges", normalize=normalize, check_values=check_values)
     return _Bound.of(spec, embeddings, None, alone, None, group).log_partition_of_all()
 
 

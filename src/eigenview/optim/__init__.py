@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from eigenview.optim.build import OPTIMIZERS, build_optimizer, set_learning_rate
-from eigenview.optim.depth import depth_rates, freeze_blocks
-from eigenview.optim.groups import Apart, ParameterGroup, parameter_groups
+from eigenview.optim.groups import Apart, ParameterGroup, depth_rates, freeze_blocks, parameter_groups
 from eigenview.optim.lars import LARC, LARS
 from eigenview.optim.schedules import (
     Schedule,

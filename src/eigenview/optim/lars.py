@@ -45,10 +45,7 @@ class LARS(Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _loss(closure)
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
@@ -101,10 +98,7 @@ class LARC(SGD):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> float | None:  # type: ignore[override]
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        loss = _loss(closure)
         decays = [group["weight_decay"] for group in self.param_groups]
         for group in self.param_groups:
             if group["adapted"]:
@@ -129,6 +123,12 @@ class LARC(SGD):
             usable = (size > 0) & (slope > 0)
             parameter.grad.add_(parameter * usable, alpha=decay)
             parameter.grad.mul_(torch.where(usable, rate, torch.ones_like(rate)))
+
+
+def _loss(closure: Callable[[], float] | None) -> float | None:
+    """What is computed anew before a step, where that is asked for."""
+    with torch.enable_grad():
+        return None if closure is None else closure()
 
 
 def _check(**settings: float) -> None:

@@ -29,7 +29,7 @@ from eigenview.runs.lock import RunLock
 from eigenview.runs.metrics import Metrics, MetricsFile
 from eigenview.runs.sample import Sample, read_sample
 from eigenview.runs.scores import Score, ScoreFolder
-from eigenview.runs.stored import read_stored, write_stored
+from eigenview.runs.stored import Kind, read_stored, write_stored
 from eigenview.runs.unused import make_folder
 from eigenview.views import CentreView
 
@@ -77,7 +77,7 @@ class RunDirectory:
     @cached_property
     def encoder(self) -> EncoderRecord | None:
         """None of a run before that was written."""
-        return read_stored(EncoderRecord, self._file(ENCODER_FILE)) if (self.folder / ENCODER_FILE).is_file() else None
+        return self._read(EncoderRecord, ENCODER_FILE)
 
     @property
     def encoder_settings(self) -> EncoderSettings:
@@ -122,17 +122,14 @@ class RunDirectory:
     @cached_property
     def environment(self) -> EnvironmentFacts:
         """Empty where the run did not say."""
-        is_there = (self.folder / ENVIRONMENT).is_file()
-        return read_stored(EnvironmentFacts, self._file(ENVIRONMENT)) if is_there else EnvironmentFacts()
+        return self._read(EnvironmentFacts, ENVIRONMENT) or EnvironmentFacts()
 
     @cached_property
     def method_parts(self) -> MethodParts:
         """What the method said can be judged of it; of a run before that was written, what every method then had."""
         if not self.is_trained:
             return MethodParts()
-        if not (self.folder / METHOD).is_file():
-            return MethodParts.of_settings(self.config.method_settings)
-        return read_stored(MethodParts, self._file(METHOD))
+        return self._read(MethodParts, METHOD) or MethodParts.of_settings(self.config.method_settings)
 
     @cached_property
     def tokenizer(self) -> Tokenizer:
@@ -152,6 +149,17 @@ class RunDirectory:
 
     def _file(self, name: str) -> Path:
         return inside(self.folder, name)
+
+    def _read(self, kind: type[Kind], name: str) -> Kind | None:
+        """None where there is no such file."""
+        return read_stored(kind, self._file(name)) if (self.folder / name).is_file() else None
+
+    def _describe(self, encoder: EncoderRecord, data: DataFacts | None, environment: EnvironmentFacts) -> None:
+        for name, facts in {ENCODER_FILE: encoder, DATA: data, ENVIRONMENT: environment}.items():
+            if facts is not None:
+                write_stored(self.folder / name, facts.model_dump(mode="json"))
+        for cached in ("config", "encoder", "data", "environment", "method_parts"):
+            self.__dict__.pop(cached, None)
 
     @property
     def features(self) -> Path:
@@ -201,11 +209,8 @@ class RunDirectory:
 
     def diagnosis(self) -> Diagnosis | None:
         """None where none was written."""
-        if not (self.folder / DIAGNOSIS).is_file():
-            return None
-        place = self._file(DIAGNOSIS)
         try:
-            return read_stored(Diagnosis, place)
+            return self._read(Diagnosis, DIAGNOSIS)
         except DataError as error:
             raise DataError(f"{error}; diagnose the run again") from None
 
@@ -260,22 +265,15 @@ class RunDirectory:
         if is_run(self.folder) and self.checkpoints.names():
             self._check_same(config, resume=resume)
         save_config(self.folder / CONFIG, config)
-        write_stored(self.folder / ENCODER_FILE, encoder.model_dump(mode="json"))
-        write_stored(self.folder / DATA, data.model_dump(mode="json"))
-        write_stored(self.folder / ENVIRONMENT, environment.model_dump(mode="json"))
         write_stored(self.folder / METHOD, asdict(method))
-        self._forget()
+        self._describe(encoder, data, environment)
 
     def prepare_by_name(self, encoder: EncoderRecord, data: DataFacts | None, environment: EnvironmentFacts) -> None:
         """Write what the folder says of an encoder that is not trained here; a folder of another one is refused."""
         if self.holds_another(encoder):
             raise SettingError(f"{printable(self.folder)} holds another run or encoder: choose another --keep-in")
         self.make()
-        write_stored(self.folder / ENCODER_FILE, encoder.model_dump(mode="json"))
-        if data is not None:
-            write_stored(self.folder / DATA, data.model_dump(mode="json"))
-        write_stored(self.folder / ENVIRONMENT, environment.model_dump(mode="json"))
-        self._forget()
+        self._describe(encoder, data, environment)
 
     def holds_another(self, encoder: EncoderRecord) -> bool:
         """Whether there is a trained run here, or what was measured of another encoder."""
@@ -283,10 +281,6 @@ class RunDirectory:
         return is_run(self.folder) and (
             self.is_trained or self.encoder is None or self.encoder.model_copy(update=others) != encoder
         )
-
-    def _forget(self) -> None:
-        for cached in ("config", "encoder", "data", "environment", "method_parts"):
-            self.__dict__.pop(cached, None)
 
     def _check_same(self, config: TrainConfig, *, resume: bool) -> None:
         before, now = self.config.model_dump(mode="json"), config.model_dump(mode="json")

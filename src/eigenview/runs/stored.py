@@ -25,9 +25,9 @@ def stored_object(file: Path, *, newest: int = 1) -> tuple[int, dict[str, JSON]]
     return check_format(content.pop(KEY, 1), file, newest), content
 
 
-def read_stored(kind: type[Kind], file: Path, *, newest: int = 1) -> Kind:
+def read_stored(kind: type[Kind], file: Path) -> Kind:
     """The dataclass or model ``kind`` that a file holds; fields of other versions are passed over."""
-    return as_kind(kind, stored_object(file, newest=newest)[1], file)
+    return as_kind(kind, stored_object(file)[1], file)
 
 
 def check_format(written: JSON, file: Path, newest: int = 1) -> int:

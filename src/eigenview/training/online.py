@@ -47,7 +47,5 @@ class OnlineKnn:
             Extractor(encoder), self._sample, self._view, workers=self._workers, title=None, group=self._group
         )
         rows, asks, labels = encoded.layers[POOLED][0], self._asks[encoded.index], self._labels[encoded.index]
-        predicted = knn_predict(
-            rows[~asks], labels[~asks], rows[asks], k=[NEIGHBOURS], weights="exponential", temperature=0.1
-        )[NEIGHBOURS]
+        predicted = knn_predict(rows[~asks], labels[~asks], rows[asks], k=[NEIGHBOURS], temperature=0.1)[NEIGHBOURS]
         return float((predicted == labels[asks]).double().mean())
