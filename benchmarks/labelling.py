@@ -43,13 +43,18 @@ class Server:
             raise SystemExit("".join(lines))
         self.listens = time.monotonic() - self.began
         self.address = urlsplit(told[0])
-        answer = self.send("GET", f"/?{self.address.query}", headers={})
-        self.cookie = str(answer[1]["set-cookie"]).partition(";")[0]
+        answer = self.send("GET", f"/?{self.address.query}", headers={})[1]
+        self.cookie, self.home = str(answer["set-cookie"]).partition(";")[0], answer["location"]
 
     def send(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None):
         line = HTTPConnection("127.0.0.1", self.address.port or 0, timeout=600)
         own = {"Cookie": getattr(self, "cookie", ""), "Origin": f"http://{self.address.netloc}"}
-        line.request(method, path, body, {"Content-Type": "application/json", **own} if headers is None else headers)
+        line.request(
+            method,
+            getattr(self, "home", "/")[:-1] + path,
+            body,
+            {"Content-Type": "application/json", **own} if headers is None else headers,
+        )
         answer = line.getresponse()
         content = answer.read()
         return content, {name.lower(): value for name, value in answer.getheaders()}

@@ -17,10 +17,14 @@ PATIENCE = 60.0  # seconds: a busy machine is slow
 class Person:
     """In front of one page."""
 
-    def __init__(self, browser: Browser, address: str, *, width: int = 1280, height: int = 860, dark: bool = False):
+    def __init__(
+        self, browser: Browser, address: str = "", *, width: int = 1280, height: int = 860, dark: bool = False
+    ):
+        """Opens the address; without one, what is being opened already."""
         self.browser = browser
-        browser.open(address, width=width, height=height, dark=dark)
-        self.until(lambda: browser.run("return document.body.dataset.ready") == "yes")
+        if address:
+            browser.open(address, width=width, height=height, dark=dark)
+        self.until(lambda: browser.run("return document.body?.dataset.ready") == "yes")
 
     def until(self, is_so: Callable[[], object]) -> None:
         end = time.monotonic() + PATIENCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPResponse
 from pathlib import Path
 from threading import Thread
@@ -81,16 +81,22 @@ class Client:
     tokens: Tokens
     page: Page
     cookie: str = ""
+    home: str = "/"  # the path that the page lives under
 
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.port}/?token={self.tokens.token}"
 
     def send(self, method: str, path: str, body: bytes | None = None, **headers: str) -> HTTPResponse:
-        """One request with just these headers, and those that none can do without; its body is read."""
+        """One request below the page's path, with these headers and what none can do without; its body is read."""
         line = HTTPConnection("127.0.0.1", self.port, timeout=60)
         given = {name.replace("_", "-"): value for name, value in headers.items()}
-        line.putrequest(method, path, skip_host="host" in {name.lower() for name in given}, skip_accept_encoding=True)
+        line.putrequest(
+            method,
+            self.home[:-1] + path,
+            skip_host="host" in {name.lower() for name in given},
+            skip_accept_encoding=True,
+        )
         for name, value in given.items():
             line.putheader(name, value)
         if body is not None and "content-length" not in {name.lower() for name in given}:
@@ -103,9 +109,14 @@ class Client:
 
     def enter(self) -> None:
         """Exchange the token for the cookie."""
-        answer = self.send("GET", f"/?token={self.tokens.token}")
+        answer = self.knock(self.tokens.token)
         assert answer.status == 303
+        self.home = str(answer.getheader("location"))
         self.cookie = str(answer.getheader("set-cookie")).partition(";")[0]
+
+    def knock(self, token: str, **headers: str) -> HTTPResponse:
+        """At the door, by the address that was printed."""
+        return replace(self, home="/").send("GET", f"/?token={token}", **headers)
 
     def own(self) -> dict[str, str]:
         """Headers of the page itself."""
@@ -132,7 +143,7 @@ def served(stored: Embeddings, **options: Any) -> Iterator[Client]:
     """The page of embeddings on a free port."""
     with opened_page(stored, **options) as page, listening(0) as sock:
         tokens = Tokens()
-        server = server_of(page, tokens, sock)
+        server = server_of(page, tokens)
         thread = Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
         thread.start()
         client = Client(sock.getsockname()[1], tokens, page)

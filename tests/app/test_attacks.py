@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -59,9 +60,12 @@ def test_it_listens_on_this_machine_alone(client: Client):
 def test_without_the_token_nothing_is_shown(client: Client):
     for path in ("/", "/api/state", "/api/names", "/api/spread", "/small/0", "/large/0", "/static/label.js"):
         assert client.send("GET", path).status == 403, path
-        assert client.send("GET", path, Cookie=f"eigenview-{client.port}=guess").status == 403, path
-    assert client.send("GET", "/?token=guess").status == 403
-    assert client.send("GET", "/?token=").status == 403
+        assert client.send("GET", path, Cookie="eigenview=guess").status == 403, path
+        assert replace(client, home="/").send("GET", path, Cookie=client.cookie).status == 403, (
+            path
+        )  # only below its path
+    assert client.knock("guess").status == 403
+    assert client.knock("").status == 403
     assert client.send("GET", "/api/state?token=" + client.tokens.token).status == 403  # at the door alone
     ask = json.dumps({"rows": [0], "label": "amber", "mode": "ask"}).encode()
     own = client.own() | {"Cookie": ""}
@@ -69,20 +73,27 @@ def test_without_the_token_nothing_is_shown(client: Client):
 
 
 def test_the_token_becomes_a_cookie_that_scripts_and_other_sites_do_not_get(client: Client):
-    answer = client.send("GET", f"/?token={client.tokens.token}")
+    answer = client.knock(client.tokens.token)
     cookie = str(answer.getheader("set-cookie")).lower()
     assert answer.status == 303
-    assert answer.getheader("location") == "/"
+    home = str(answer.getheader("location"))
+    assert len(home) > 20
     assert "httponly" in cookie
-    assert "samesite=strict" in cookie
-    assert client.tokens.token.lower() not in cookie  # what was in the address opens nothing by itself
-    assert client.send("GET", "/api/state", Cookie=f"eigenview-{client.port}={client.tokens.token}").status == 403
+    assert "samesite=lax" in cookie
+    assert f"path={home.lower()};" in cookie
+    assert client.tokens.token.lower() not in cookie + home.lower()  # what was in the address opens nothing by itself
+    assert client.send("GET", "/api/state", Cookie=f"eigenview={client.tokens.token}").status == 403
+    for more in (
+        f"eigenview=theirs; {client.cookie}",
+        f"{client.cookie}; eigenview=theirs",
+    ):  # tossed by another server
+        assert client.send("GET", "/api/state", Cookie=more).status == 200
 
 
 def test_the_token_that_a_browser_is_started_with_works_once(client: Client):
     token = client.tokens.once()
-    assert client.send("GET", f"/?token={token}").status == 303
-    assert client.send("GET", f"/?token={token}").status == 403
+    assert client.knock(token).status == 303
+    assert client.knock(token).status == 403
 
 
 def test_a_foreign_name_for_this_machine_is_refused(client: Client):

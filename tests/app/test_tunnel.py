@@ -72,7 +72,7 @@ def test_a_folder_is_labelled_through_a_tunnel(browser: Browser, tmp_path: Path)
         tunnel(tmp_path, client.port) as near,
     ):
         person = Person(browser, client.address.replace(str(client.port), str(near), 1))
-        assert browser.run("return location.href") == f"http://127.0.0.1:{near}/"
+        assert browser.run("return location.href") == f"http://127.0.0.1:{near}{client.home}"
         for _ in range(6):
             row = person.asked()
             person.answer(truth_of(row))

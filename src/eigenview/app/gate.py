@@ -3,18 +3,22 @@
 Every request needs a Host that is this machine's (a foreign name that was made to point here is refused), no Origin but
 the page's own, and the cookie, which the token in the address is exchanged for once. What changes something is a POST
 of JSON from the page. Every answer says what the page may load (itself alone), and that no address is passed on.
+
+Cookies do not know ports: a browser would send ours to every other server of this machine. So the page lives under a
+path that nobody can guess, and the cookie is for that path alone. It is SameSite=Lax, not Strict, so that the address
+can also be followed from a page of elsewhere, such as a terminal in the browser: what changes something or tells of the
+pictures is refused to other origins, cookie or not.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+COOKIE = "eigenview"
 HOSTS = ("127.0.0.1", "localhost", "[::1]")  # with any port: the far end of a tunnel may have another
 LARGEST = 4 << 20  # bytes of a request: a label for a million pictures at once
 HEADERS = {
@@ -32,10 +36,11 @@ HEADERS = {
 
 
 class Tokens:
-    """The secret in the address, and the other that the cookie holds."""
+    """The secret in the address, the other that the cookie holds, and the path that the page lives under."""
 
     def __init__(self) -> None:
         self.token, self.cookie = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        self.home = f"/{secrets.token_urlsafe(16)}/"
         self._once: set[str] = set()
 
     def once(self) -> str:
@@ -52,10 +57,10 @@ class Tokens:
 
 
 class Gate:
-    """The application behind its checks; ``name`` is the cookie's."""
+    """The application behind its checks."""
 
-    def __init__(self, inner: ASGIApp, tokens: Tokens, name: str = "eigenview") -> None:
-        self.inner, self.tokens, self.name = inner, tokens, name
+    def __init__(self, inner: ASGIApp, tokens: Tokens) -> None:
+        self.inner, self.tokens = inner, tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -72,8 +77,10 @@ class Gate:
             await send(message)
 
         response = self.refusal(scope, headers) or self.entry(scope)
-        if response is None and not self.is_known(headers):
+        if response is None and not (scope["path"].startswith(self.tokens.home) and self.is_known(headers)):
             response = _refused(403, "Open the address that eigenview label printed: it holds the key to this page.")
+        if response is None:
+            scope = {**scope, "path": scope["path"][len(self.tokens.home) - 1 :]}
         await (response or self.inner)(scope, receive, guarded)
 
     def refusal(self, scope: Scope, headers: Headers) -> Response | None:
@@ -84,7 +91,7 @@ class Gate:
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{hosts[0]}":
             return _refused(403, "Another page may not ask here.")
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _is_visit(scope, headers):
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not self.is_visit(scope, headers):
             return _refused(403, "Another page may not ask here.")
         if scope["method"] in ("GET", "HEAD"):
             return None
@@ -110,26 +117,26 @@ class Gate:
             return _refused(
                 403, "This key is not, or no longer, the right one: open the address that was printed last."
             )
-        response = RedirectResponse("/", status_code=303)
-        response.set_cookie(self.name, self.tokens.cookie, httponly=True, samesite="strict", path="/")
+        home = self.tokens.home
+        response = RedirectResponse(home, status_code=303)
+        response.set_cookie(COOKIE, self.tokens.cookie, httponly=True, samesite="lax", path=home)
         return response
 
-    def is_known(self, headers: Mapping[str, str]) -> bool:
-        try:
-            held = SimpleCookie(headers.get("cookie", "")).get(self.name)
-        except CookieError:
-            return False
-        return held is not None and secrets.compare_digest(held.value.encode(), self.tokens.cookie.encode())
+    def is_known(self, headers: Headers) -> bool:
+        """Whether one of the cookies is ours: another server of this machine may have set more of that name."""
+        held = (part.strip().partition("=") for part in ";".join(headers.getlist("cookie")).split(";"))
+        values = [value for name, _, value in held if name == COOKIE]
+        return any(secrets.compare_digest(value.encode(), self.tokens.cookie.encode()) for value in values)
+
+    def is_visit(self, scope: Scope, headers: Headers) -> bool:
+        """Whether a person follows a link to the page from elsewhere, which shows it but tells the other nothing."""
+        is_door = scope["method"] == "GET" and scope["path"] in ("/", self.tokens.home)
+        return is_door and headers.get("sec-fetch-mode") == "navigate"
 
 
 def _without_port(host: str) -> str:
     name, colon, port = host.rpartition(":")
     return name if colon and port.isdecimal() else host
-
-
-def _is_visit(scope: Scope, headers: Headers) -> bool:
-    """Whether a person follows a link to the page from elsewhere, which shows it but tells the other page nothing."""
-    return scope["path"] == "/" and scope["method"] == "GET" and headers.get("sec-fetch-mode") == "navigate"
 
 
 def _refused(status: int, text: str) -> Response:

@@ -181,7 +181,7 @@ class Page:
         return [path[len(shared[0]) + len(shared[1]) :] for path in paths]
 
 
-def build_app(page: Page, tokens: Tokens, *, cookie: str = "eigenview") -> Gate:
+def build_app(page: Page, tokens: Tokens) -> Gate:
     """The application behind its gate."""
     routes = [
         Route("/", _home),
@@ -200,7 +200,7 @@ def build_app(page: Page, tokens: Tokens, *, cookie: str = "eigenview") -> Gate:
         Route("/api/undo", _done(page, UndoAsk, page.undo), methods=["POST"]),
         Route("/api/export", _done(page, ExportAsk, page.export), methods=["POST"]),
     ]
-    return Gate(Starlette(routes=routes), tokens, cookie)
+    return Gate(Starlette(routes=routes), tokens)
 
 
 def _asked(read: Callable[[Request], Response]) -> Endpoint:

@@ -64,7 +64,7 @@ def serve_page(
     """Until Ctrl-C, which it raises. ``told`` hears the address, with the token; ``port`` 0: any that is free."""
     with listening(port) as sock:
         tokens, address = Tokens(), f"http://{HERE}:{sock.getsockname()[1]}/?token="
-        server = server_of(page, tokens, sock)
+        server = server_of(page, tokens)
         told(f"{address}{tokens.token}")
         if opens_browser:
             with suppress(webbrowser.Error):
@@ -73,11 +73,10 @@ def serve_page(
         raise KeyboardInterrupt  # what ends it; the event loop may have swallowed it on the way
 
 
-def server_of(page: Page, tokens: Tokens, sock: socket.socket) -> uvicorn.Server:
-    """What answers on a socket; its cookie is called after the port, so that two pages do not take each other's."""
-    app = build_app(page, tokens, cookie=f"eigenview-{sock.getsockname()[1]}")
+def server_of(page: Page, tokens: Tokens) -> uvicorn.Server:
+    """What answers on a socket that it is given."""
     config = uvicorn.Config(
-        app,
+        build_app(page, tokens),
         log_level="warning",
         access_log=False,  # addresses hold the token
         server_header=False,

@@ -30,7 +30,7 @@ const app = { state: null, spread: null, names: [], mode: "ask", modes: {}, busy
   };
   // How things stand, and what became of the pictures that Ask shows.
   const about = () => `shown=${app.shown().join()}`;
-  app.refresh = async () => app.stand(await (await app.get(`/api/state?${about()}`)).json());
+  app.refresh = async () => app.stand(await (await app.get(`api/state?${about()}`)).json());
   let watching = false;
   app.watch = () => {  // until the server is back
     if (watching) return;
@@ -42,7 +42,7 @@ const app = { state: null, spread: null, names: [], mode: "ask", modes: {}, busy
   };
 
   app.send = async (what, ask) => {
-    const answer = await request(`/api/${what}?${about()}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(ask) });
+    const answer = await request(`api/${what}?${about()}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(ask) });
     const isJSON = (answer.headers.get("content-type") || "").includes("json");
     return { answer, content: isJSON ? await answer.json() : { error: await answer.text() } };
   };
@@ -88,8 +88,8 @@ const app = { state: null, spread: null, names: [], mode: "ask", modes: {}, busy
   app.hadOf = (row) => (app.isKnown(row) ? app.labelOf(row) : "");
   app.numberOf = (name) => app.state.classes.findIndex((kind) => kind.name === name);
   app.nameOf = (row) => app.names[row] || `picture ${row}`;
-  app.small = (row) => `/small/${row}?of=${app.state.pictures}`;
-  app.large = (row) => `/large/${row}?of=${app.state.pictures}`;
+  app.small = (row) => `small/${row}?of=${app.state.pictures}`;
+  app.large = (row) => `large/${row}?of=${app.state.pictures}`;
   app.answer = (rows, label, mode, had) => app.act("answer", { rows, label, mode, had },
     `Saved: ${rows.length === 1 ? app.nameOf(rows[0]) : `${rows.length.toLocaleString("en")} pictures`} – ${label}`);
 
@@ -135,7 +135,7 @@ const app = { state: null, spread: null, names: [], mode: "ask", modes: {}, busy
     fetching = true;
     try {
       while (isBehind() || app.spread.turn < app.state.turn) {
-        const buffer = await (await app.get(`/api/spread?${isBehind() ? "now" : `turn=${app.state.turn}`}`)).arrayBuffer();
+        const buffer = await (await app.get(`api/spread?${isBehind() ? "now" : `turn=${app.state.turn}`}`)).arrayBuffer();
         const fresh = unpacked(buffer);
         if (fresh.now < app.state.turn) continue;  // something was said meanwhile
         app.spread = fresh;
@@ -149,7 +149,7 @@ const app = { state: null, spread: null, names: [], mode: "ask", modes: {}, busy
     if (foreseeing) return;
     foreseeing = true;
     try {
-      while (app.state.doing) app.stand(await (await app.get(`/api/questions?${about()}${app.state.queue.length ? "&newest" : ""}`)).json());
+      while (app.state.doing) app.stand(await (await app.get(`api/questions?${about()}${app.state.queue.length ? "&newest" : ""}`)).json());
     } catch { /* told already */ } finally { foreseeing = false; }
   };
   app.tell = (what) => app.listeners.forEach((listener) => listener(what));

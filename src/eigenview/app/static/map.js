@@ -17,7 +17,7 @@
         await new Promise((done) => { setTimeout(done, 1000); });
         await app.refresh();
       }
-      places = new Uint16Array(await (await app.get("/api/map")).arrayBuffer());
+      places = new Uint16Array(await (await app.get("api/map")).arrayBuffer());
       extent = eigenview.extentOf(places);
       if (!chosen.length) note.textContent = NOTHING;
     } catch (error) { note.textContent = error.message; }
@@ -91,7 +91,7 @@
     if (row < 0) { tiles.show([]); note.textContent = NOTHING; } else {
       note.textContent = marked.size ? many() : `${app.nameOf(row)}: a class goes to this picture; its neighbours:`;
       if (!marked.size) tiles.show([row]);
-      near = { row, rows: app.get(`/api/list/near?about=${row}`).then((answer) => answer.json()) };
+      near = { row, rows: app.get(`api/list/near?about=${row}`).then((answer) => answer.json()) };
       try {
         const { rows, why } = await near.rows;
         if (state.picked === row && !marked.size) { tiles.show(why ? [row] : rows.slice(0, 60)); if (why) note.textContent = why; }

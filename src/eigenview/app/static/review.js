@@ -37,7 +37,7 @@
       if (kind === "name") {
         const wanted = about.toLowerCase();
         shown.rows = app.names.flatMap((name, row) => (name.toLowerCase().includes(wanted) ? [row] : []));
-      } else Object.assign(shown, await (await app.get(`/api/list/${kind}?about=${encodeURIComponent(about)}`)).json());
+      } else Object.assign(shown, await (await app.get(`api/list/${kind}?about=${encodeURIComponent(about)}`)).json());
       const title = kind === "near" ? `most like ${app.nameOf(Number(about))}` : "";
       said = shown.why || `${shown.rows.length.toLocaleString("en")} pictures ${title}`;
     } catch (error) { said = error.message; }

@@ -140,7 +140,7 @@
     await app.refresh();
     if (document.body.dataset.ready) return;
     app.enter(app.mode);
-    app.names = await (await app.get("/api/names")).json();
+    app.names = await (await app.get("api/names")).json();
     app.tell("names");
     document.body.dataset.ready = "yes";
   };
