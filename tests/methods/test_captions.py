@@ -7,13 +7,15 @@ from collections import Counter
 
 import pytest
 import torch
+import torch.distributed as dist
 
 from eigenview.errors import DataError, SettingError
 from eigenview.losses import clip_loss
 from eigenview.methods import MethodContext, ViewedBatch, find_method
-from eigenview.methods.captions import CLIPSettings, drawn_captions, joined_ids, word_count
+from eigenview.methods.captions import CLIPSettings, drawn_captions, joined_ids, joined_vectors, word_count
 from eigenview.names import named_code
 from eigenview.nn import Tokenizer, wrap
+from tests.processes import run_processes
 
 THREE = ("the first of them", "the second of them", "the third of them")
 
@@ -205,6 +207,24 @@ def test_an_image_that_comes_twice_is_alike_in_full_under_soft_targets(repeats):
     torch.testing.assert_close(output.loss, expected, rtol=1e-6, atol=1e-6)
     said = {"positives": "have one soft target, are alike in full", "left-out": "count once"}[repeats]
     assert output.note == f"batches hold an image or a caption more than once: such rows {said}, and are no negatives"
+
+
+ROWS = torch.tensor([[3.0, 4.0], [1.0, 0.0], [0.0, 1.0], [4.0, 3.0], [0.0, 2.0]]).double()
+IDS = torch.tensor([0, 1, 0, 3, 1])
+
+
+def joined_share(rank: int, group: dist.ProcessGroup) -> list[torch.Tensor]:
+    own = slice(0, 2) if rank == 0 else slice(2, None)
+    return [joined_vectors(ROWS[own], IDS[own], group)]
+
+
+def test_two_processes_join_the_vectors_that_one_does():
+    whole = joined_vectors(ROWS, IDS, None)
+    sums = torch.stack([ROWS[0] + ROWS[2], ROWS[1] + ROWS[4], ROWS[3]])
+    expected = (sums / sums.norm(dim=1, keepdim=True))[[0, 1, 0, 2, 1]]
+    torch.testing.assert_close(whole, expected)
+    shares = [torch.as_tensor(share[0]) for share in run_processes(2, joined_share)]
+    torch.testing.assert_close(torch.cat(shares), expected)
 
 
 def test_what_is_no_target_encoder_is_refused():

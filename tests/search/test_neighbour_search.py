@@ -25,7 +25,7 @@ from eigenview.search import (
 )
 from eigenview.search.about import anchored
 from eigenview.search.pictures import Pictures
-from eigenview.search.sheet import PAPER, Block, Tile, draw_sheet
+from eigenview.search.sheet import LINE, PAPER, Block, Tile, draw_sheet
 from tests.search.encoders import VIEW, cosines, small_encoder, write_pictures
 from tests.training.runs import run_quietly, settings
 
@@ -137,6 +137,17 @@ def test_a_sheet_shows_pictures_from_the_source_and_survives_their_loss(stored, 
         contact_sheet(answers, stored, tmp_path / "sheet.jpg")
     with pytest.raises(SettingError, match="at least one answer"):
         contact_sheet([], stored, tmp_path / "sheet.png")
+
+
+def test_a_caption_is_written_over_several_lines_of_a_sheet(stored, tmp_path):
+    """Eighty letters of it, where one line of a tile holds twenty."""
+    (answer,) = neighbours(stored, [0], k=1)
+    heights = []
+    for caption in ("two dogs", "two dogs run over the wet sand of a beach", "word " * 10_000):
+        said = replace(answer, neighbours=(replace(answer.neighbours[0], caption=caption),))
+        with Image.open(contact_sheet([said], stored, tmp_path / "sheet.png")) as sheet:
+            heights.append(sheet.height)
+    assert [height - heights[0] for height in heights] == [0, 2 * LINE, 3 * LINE]
 
 
 def test_sheets_are_called_after_their_subject_and_do_not_replace_each_other(stored, tmp_path, monkeypatch):

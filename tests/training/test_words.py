@@ -200,6 +200,8 @@ def test_a_locked_run_keeps_one_file_of_features_and_says_where(tmp_path):
     encoder = {"name": "small", "width": 0.25, "locked": True}
     begun = given(table(tmp_path / "good.parquet"), out, encoder=encoder, **EPOCHS)
     run_quietly(begun, listeners=[heard])
+    told = json.loads((out / "data.json").read_text())["source"]
+    assert told["place"] == str(tmp_path / "good.parquet")  # and not a part of it
     (first,) = (out / "features").iterdir()
     size = first.stat().st_size / 1e6
     assert f"features of 48 images are kept in {out / 'features'} ({size:,.1f} MB)" in heard.messages

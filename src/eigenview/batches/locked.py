@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eigenview.data import Source
-from eigenview.data.source import Subset
+from eigenview.data.source import SourceInfo, Subset
 
 
 class LockedSource(Subset):
@@ -21,6 +21,9 @@ class LockedSource(Subset):
         super().__init__(source, index.numpy())
         self.features = features
         self._is_captioned = source.describe().is_captioned
+
+    def describe(self) -> SourceInfo:
+        return self._source.describe() if len(self) == len(self._source) else super().describe()
 
     def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
         return torch.empty((len(indices), 1, 0, 0), dtype=torch.uint8)

@@ -84,7 +84,8 @@ def _of_sample(run: RunContents, structure: Structure | None) -> list[Section]:
         _copies(run, structure),
     ]
     if sample.words is not None:
-        lead = "A caption, its own image, then the images that its words find; its own is framed where it is found."
+        lead = "A caption, its own image, then the images that its words find; its own is framed where it is found. "
+        lead += "Pairs that were learnt from are found more easily: evaluate --protocol captions measures others."
         shown = galleries.words_examples(sample.words, sample)
         parts.append(section("words", "Words", "Words that find images", lead, shown))
     if sample.outliers:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import wrap
 
 from eigenview.data import Source
 from eigenview.errors import SettingError
@@ -19,7 +20,7 @@ from eigenview.search.stored import Embeddings
 COLUMNS = 8  # pictures side by side
 MOST_SETS, MOST_IN_SET = 40, 16  # shown on a sheet of duplicates
 MOST_QUERIES = 40
-LONGEST_CAPTION = 20  # letters under a picture
+CAPTION_WIDTH, CAPTION_LINES = 20, 4  # letters, and lines of them, under a picture
 LONGEST_NAME = 40  # letters of an image's name in a sheet's: four bytes each at most
 
 
@@ -81,7 +82,7 @@ def duplicates_sheet(
 
 def _answered(answer: Answer, pictures: Pictures) -> Block:
     tiles = tuple(
-        Tile(pictures.of_row(near.row), (f"{near.cosine:.4f}", *_lines(near.path, _begun(near.caption) or near.label)))
+        Tile(pictures.of_row(near.row), (f"{near.cosine:.4f}", *_lines(near.path, near.label, near.caption)))
         for near in answer.neighbours
     )
     if answer.is_text:
@@ -91,13 +92,12 @@ def _answered(answer: Answer, pictures: Pictures) -> Block:
     return Block("" if tiles else "no other image to compare with", lead, tiles)
 
 
-def _begun(caption: str | None) -> str | None:
-    """The first words of a caption: a tile cuts what is too long at its beginning, as suits a path."""
-    return caption if caption is None or len(caption) <= LONGEST_CAPTION else f"{caption[: LONGEST_CAPTION - 1]}…"
-
-
-def _lines(path: str, label: str | None) -> tuple[str, ...]:
-    return (path.replace("\\", "/").rsplit("/", 1)[-1], *([label] if label is not None else []))
+def _lines(path: str, label: str | None, caption: str | None = None) -> tuple[str, ...]:
+    """The file's name, then its caption, which says more than a label, over a few lines."""
+    name = path.replace("\\", "/").rsplit("/", 1)[-1]
+    if caption is None:
+        return (name, *([label] if label is not None else []))
+    return (name, *wrap(caption, CAPTION_WIDTH, max_lines=CAPTION_LINES, placeholder=" …"))
 
 
 def _origin(embeddings: Embeddings) -> str:
