@@ -135,6 +135,15 @@ def test_a_damaged_optional_file_is_named_on_the_page(tmp_path):
     assert "cannot be read" in text
 
 
+def test_a_run_whose_settings_are_damaged_is_still_one_that_was_trained(tmp_path):
+    run = write_run(tmp_path / "run", has_sample=False)
+    (run / "config.json").write_text("{")
+    text = read(write_report([run]))
+    assert "config.json is not JSON" in text
+    assert "not trained here" not in text
+    assert 'id="curves"' in text
+
+
 def test_core_hours_count_the_cores_that_were_used(tmp_path):
     measured = dict(time_figures(RunContents.of(write_run(tmp_path / "run", has_sample=False))))
     seconds = 200 * 1.8
