@@ -83,6 +83,13 @@ def test_captions_of_any_number_of_columns_are_taken_the_rewrites_last(tmp_path)
             ]
 
 
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    columns = [pa.array([b"x"]), pa.array(["one"]), pa.array(["two"])]
+    pq.write_table(pa.Table.from_arrays(columns, names=["image", "caption", "caption"]), tmp_path / "t.parquet")
+    with pytest.raises(DataError, match=r"t\.parquet has several columns called caption; each needs a name of its own"):
+        TableSource(tmp_path / "t.parquet")
+
+
 def test_class_names_come_from_the_schema(tmp_path):
     names = ["cat", "dog", "eel"]
     hub = {"info": {"features": {"label": {"names": names, "_type": "ClassLabel"}}}}

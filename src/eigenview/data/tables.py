@@ -56,6 +56,8 @@ class TableSource(Unannotated):
         self._place = printable(files[0]) + (f" and {len(files) - 1} more" if len(files) > 1 else "")
         schemas = [read_schema(path) for path in files]
         present = list(schemas[0].names)
+        if twice := sorted(name for name in set(present) if present.count(name) > 1):
+            raise DataError(f"{self._place} has several columns called {listed(twice)}; each needs a name of its own")
         self._image = need_column("image", image, present, self._place)
         self._captions = _columns_of_text(captions, schemas[0], self._place)
         self._depth = find_column("depth", depth, present, self._place)
