@@ -36,13 +36,20 @@ def best_times(contenders: Mapping[str, Callable[[], object]], rounds: int) -> d
 
 
 def median_times(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
-    """Processor seconds of the middle round of each: for calls so short that another process would rule the clock."""
-    times = all_times(contenders, rounds, clock=time.process_time)
+    """Processor seconds of the middle round of each: for calls so short that another process would rule the clock.
+
+    Each is called once more before it is timed, so that none pays for what its predecessor left in the caches.
+    """
+    times = all_times(contenders, rounds, clock=time.process_time, warm_up=True)
     return {name: median(measured) for name, measured in times.items()}
 
 
 def all_times(
-    contenders: Mapping[str, Callable[[], object]], rounds: int, *, clock: Callable[[], float] = time.perf_counter
+    contenders: Mapping[str, Callable[[], object]],
+    rounds: int,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
+    warm_up: bool = False,
 ) -> dict[str, list[float]]:
     """Seconds of every round. Rounds are interleaved, so that a noisy minute meets everyone."""
     for run in contenders.values():
@@ -50,6 +57,8 @@ def all_times(
     times: dict[str, list[float]] = {name: [] for name in contenders}
     for _ in range(rounds):
         for name, run in contenders.items():
+            if warm_up:
+                run()
             start = clock()
             run()
             times[name].append(clock() - start)

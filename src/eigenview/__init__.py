@@ -96,6 +96,7 @@ def __getattr__(name: str) -> object:
             module = import_module(place)
             if name in module.__all__:
                 exported: object = getattr(module, name)
+                globals()[name] = exported  # the next time it is there: 20 µs matter beside a loss of 64 views
                 return exported
     raise AttributeError(f"module 'eigenview' has no attribute {name!r}")
 
