@@ -107,6 +107,8 @@ def screenshots(person: Person, folder: Path, name: str) -> None:
     for mode in ("ask", "map", "review"):
         person.go(mode)
         person.spread()
+        if mode == "map":
+            person.until(lambda: person.browser.run("return document.getElementById('map-canvas').dataset.drawn"))
         person.until(lambda: person.browser.run("return [...document.images].every((one) => one.complete)"))
         person.picture(folder / f"{name}-{mode}.png")
     person.go("ask")

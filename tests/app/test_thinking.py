@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import numpy as np
 import pytest
 import torch
 
+from eigenview.app import thinking
 from eigenview.app.journal import Entry
 from eigenview.app.session import standing_places
 from eigenview.labels import choose_images, kept_graph, spread_labels
@@ -223,3 +224,23 @@ def test_pictures_are_made_small_once_and_kept(stored: Embeddings, tmp_path: Pat
     pack.write_bytes(damaged)
     with served(stored, out=tmp_path / "out") as client:
         assert client.get("/small/6") == whole[size + 12 :]
+
+
+def test_who_waits_as_the_page_ends_is_answered(stored: Embeddings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    may, made, told = Event(), thinking.kept_graph, []
+    monkeypatch.setattr(thinking, "kept_graph", lambda *given, **more: (may.wait(60), made(*given, **more))[1])
+
+    def wait(client: Client) -> None:
+        try:
+            told.append(client.get("/api/questions?newest")["doing"])
+        finally:
+            may.set()
+
+    with served(stored, out=tmp_path / "out") as client:
+        waiting, held = Thread(target=wait, args=(client,)), client.page.thinking._wait
+        began = Event()
+        monkeypatch.setattr(client.page.thinking, "_wait", lambda *given: (began.set(), held(*given))[1])
+        waiting.start()
+        assert began.wait(60)
+    waiting.join()
+    assert told == [thinking.PREPARING]

@@ -27,6 +27,7 @@ from eigenview.search.neighbour_search import text_neighbours
 from eigenview.search.stored import Embeddings
 
 HERE = "127.0.0.1"
+GRACE = 5  # seconds that what is under way may take when the page ends
 FOLDER = ".labelling"  # of a session, behind the name of its embeddings
 
 
@@ -73,7 +74,19 @@ def serve_page(
         raise KeyboardInterrupt  # what ends it; the event loop may have swallowed it on the way
 
 
-def server_of(page: Page, tokens: Tokens) -> uvicorn.Server:
+class PageServer(uvicorn.Server):
+    """A server that lets go of those who wait for the thinking when it ends: they are answered, not cut off."""
+
+    def __init__(self, config: uvicorn.Config, page: Page) -> None:
+        super().__init__(config)
+        self.page = page
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self.page.thinking.end()
+        await super().shutdown(sockets)
+
+
+def server_of(page: Page, tokens: Tokens) -> PageServer:
     """What answers on a socket that it is given."""
     config = uvicorn.Config(
         build_app(page, tokens),
@@ -82,9 +95,9 @@ def server_of(page: Page, tokens: Tokens) -> uvicorn.Server:
         server_header=False,
         lifespan="off",
         proxy_headers=False,
-        timeout_graceful_shutdown=1,
+        timeout_graceful_shutdown=GRACE,
     )
-    return uvicorn.Server(config)
+    return PageServer(config, page)
 
 
 @contextmanager

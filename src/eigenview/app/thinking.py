@@ -81,10 +81,14 @@ class Thinking:
         for thread in self._threads:
             thread.start()
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Nobody waits for anything from now on."""
         with self.session.changed:
             self._is_over = True
             self.session.changed.notify_all()
+
+    def stop(self) -> None:
+        self.end()
         for thread in self._threads:
             thread.join(timeout=30)
 

@@ -15,7 +15,7 @@
       if (number) take(number, name);
       if (letter) take(letter, name);
     }
-    const named = new Set(given.values()), free = [..."abcdefghijklmnopqrstuvwxyz"].filter((letter) => !taken.has(letter));
+    const named = new Set(given.values()), free = [..."abcdefghijklmnopqrstuvwxyz,.;'"].filter((letter) => !taken.has(letter));
     for (const name of classes) if (!named.has(name) && free.length) given.set(free.shift(), name);  // any that is left
     return given;
   };
