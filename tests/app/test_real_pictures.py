@@ -109,6 +109,8 @@ def screenshots(person: Person, folder: Path, name: str) -> None:
         person.spread()
         if mode == "map":
             person.until(lambda: person.browser.run("return document.getElementById('map-canvas').dataset.drawn"))
+        if mode == "review":
+            person.until(lambda: "pictures" in person.text("review-note"))
         person.until(lambda: person.browser.run("return [...document.images].every((one) => one.complete)"))
         person.picture(folder / f"{name}-{mode}.png")
     person.go("ask")
