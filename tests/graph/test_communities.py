@@ -12,7 +12,14 @@ from sklearn.datasets import load_digits
 
 from eigenview.errors import SettingError
 from eigenview.graph.clustering import adjusted_rand_index
-from eigenview.graph.communities import clear_gap, communities, modularity, self_tuned_weights, spectral_groups
+from eigenview.graph.communities import (
+    clear_gap,
+    communities,
+    cuts,
+    modularity,
+    self_tuned_weights,
+    spectral_groups,
+)
 from eigenview.graph.nearest import nearest
 
 
@@ -87,6 +94,22 @@ def test_groups_that_run_into_each_other_are_told_as_blurred():
     assert 9 <= groups.clusters <= 13  # ones and nines are written in two ways
     assert agreement(groups.member, digits) > 0.75
     assert 0.6 < groups.agreement < 0.95
+
+
+def test_cuts_are_those_of_the_weakest_place_in_a_chain():
+    weights = np.zeros((12, 12))
+    for node, weight in enumerate([4, 3, 1, 3, 4, 0.5, 4, 3, 1, 3, 4]):  # two groups of six, each weakest in its middle
+        weights[node, node + 1] = weights[node + 1, node] = weight
+    through, around = cuts(sparse.csr_array(weights), np.repeat([0, 1], 6))
+    assert through == pytest.approx(1 / 15)  # a side of three weighs 4 + 7 + 4
+    assert around == pytest.approx(0.5 / 30.5)
+
+
+@pytest.mark.parametrize("width", [2, 3])
+def test_a_ring_and_a_sphere_have_no_groups(width: int):
+    rows = torch.randn(2000, width, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    groups = communities(graph_of(torch.nn.functional.normalize(rows, dim=1)))
+    assert (groups.clusters, groups.certainty) == (1, "one cloud")
 
 
 def test_the_order_of_nodes_does_not_matter():

@@ -3,7 +3,8 @@
 Clusters that are set apart leave a gap in the spectrum: after as many eigenvalues as clusters, log λ jumps by far more
 than it does afterwards. Where nothing jumps, the groups are the fewest whose modularity is as good as the best, as
 communities are sought in networks; they run into each other, and their number is a matter of degree. Either way two
-halves of the nodes, clustered apart, have to agree; where they do not, there is one cloud.
+halves of the nodes, clustered apart, have to agree, and groups must not come apart as easily as they are told apart,
+as the pieces of a ring do; where they fail, there is one cloud.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ NEARLY = 0.01  # eigenvalues below it, or a twentieth of the median, are all but
 JUMP = 10.0  # from which on a gap tells; chosen on planted clusters, as NEARLY and FOLLOWING were
 AS_GOOD = 0.01  # of the modularity: fewer groups with so much less are as good
 AGREED = {"clear": 0.2, "blurred": 0.4}  # of two halves, from which on there are groups at all
+THIN, TOUGHER = 0.08, 3.0  # cut through below it, and less than so many times as hard as around: pieces of a curve
 FEWEST = 10  # nodes of a group; of fewer than 200 nodes, a twentieth
 ITERATIONS = 10  # of k-means, from starts that are nearly right
 SHARPNESS = 4.0  # an edge to the k-th neighbour, where both reach as far, weighs exp(−4)
@@ -76,7 +78,7 @@ def communities(
     else:
         certainty, member = "blurred", _without_strays(graph, _most_modular(graph, vectors, most))
     agreement, quality = _agreement(graph, int(member.max()) + 1, seed), modularity(graph, member)
-    if clusters is None and (agreement < AGREED[certainty] or member.max() == 0):
+    if clusters is None and (agreement < AGREED[certainty] or member.max() == 0 or _are_pieces(graph, member)):
         certainty, member = "one cloud", np.zeros(nodes, dtype=np.int64)
     return Communities(_largest_first(member), values, certainty, agreement, quality)
 
@@ -119,6 +121,43 @@ def modularity(graph: sparse.csr_array, member: Ints) -> float:
     total = max(float(degree.sum()), np.finfo(np.float64).tiny)
     within = float(edges.data[member[edges.row] == member[edges.col]].sum(dtype=np.float64))
     return within / total - float(np.square(np.bincount(member, weights=degree) / total).sum())
+
+
+def cuts(graph: sparse.csr_array, member: Ints) -> tuple[float, float]:
+    """(conductance through, conductance around) the middle group: how hard it is to split, and to tell from the rest.
+
+    Through: of the weakest cut along the group's own second eigenvector that leaves a fifth of its nodes on each side,
+    weight cut over the weight of the lighter side. Around: the share of the group's weight that leaves it.
+    """
+    through, around = [], []
+    degree = np.asarray(graph.sum(axis=1), dtype=np.float64).ravel()
+    for group in range(int(member.max()) + 1):
+        nodes = np.flatnonzero(member == group)
+        inside = sparse.csr_array(graph[nodes][:, nodes])
+        around.append(1 - inside.sum() / max(degree[nodes].sum(), np.finfo(np.float64).tiny))
+        through.append(_weakest_cut(inside))
+    return float(np.median(through)), float(np.median(around))
+
+
+def _are_pieces(graph: sparse.csr_array, member: Ints) -> bool:
+    """Whether groups are but pieces of a curve or a sheet, which come apart anywhere."""
+    through, around = cuts(graph, member)
+    return through < min(THIN, TOUGHER * around)
+
+
+def _weakest_cut(graph: sparse.csr_array) -> float:
+    degree = np.asarray(graph.sum(axis=1), dtype=np.float64).ravel()
+    nodes = len(degree)
+    if nodes < 5:
+        return 1.0  # too few to have two sides
+    along = eigenpairs(graph, 2, "symmetric")[1][:, 1] / np.sqrt(np.where(degree > 0, degree, 1))
+    order = np.argsort(along, kind="stable")
+    sorted_graph = sparse.coo_array(graph[order][:, order])
+    ahead = np.where(sorted_graph.col > sorted_graph.row, 1.0, -1.0) * sorted_graph.data
+    cut = np.cumsum(np.bincount(sorted_graph.row, weights=ahead, minlength=nodes))  # between the first i and the rest
+    first = np.cumsum(degree[order])
+    lighter = np.maximum(np.minimum(first, first[-1] - first), np.finfo(np.float64).tiny)
+    return float((cut / lighter)[nodes // 5 : nodes - nodes // 5].min())
 
 
 def self_tuned_weights(known: Neighbours, neighbours: int, sharpness: float = SHARPNESS) -> sparse.csr_array:
