@@ -174,7 +174,7 @@ LINES = {
         [*FEW, ("cats/00.jpg", "dog")],
         "answers.csv, line 5: 'cats/00.jpg' is 'dog', but answers.csv, line 2 says 'cat'",
     ),
-    "one class": ([("00.jpg", "cat"), ("01.jpg", "cat")], "all 2 labels name one class"),
+    "one class": ([("00.jpg", "cat"), ("01.jpg", "cat")], "2 labels of 1 class: cat 2; label an image of another"),
     "nothing filled in": ([("00.jpg", ""), ("01.jpg", " ")], "no image has a label yet"),
     "no rows": ([], "has no rows: name,label in the first line"),
     "a label for nobody": ([("", "cat")], "answers.csv, line 2: a label, but no name of an image"),

@@ -26,7 +26,7 @@ from eigenview.data.source import NO_LABEL
 from eigenview.errors import DataError, SettingError, WriteError
 from eigenview.extras import extra_module
 from eigenview.files import atomic_path
-from eigenview.names import printable
+from eigenview.names import counted, printable
 from eigenview.search.formats import NAMES
 from eigenview.search.stored import Embeddings
 
@@ -54,7 +54,8 @@ class GivenLabels:
         sizes = torch.bincount(self.labels[self.labels != NO_LABEL], minlength=len(self.classes)).tolist()
         shown_sizes = [f"{name} {size:,}" for name, size in zip(self.classes, sizes, strict=True)]
         more = f", and {len(shown_sizes) - 12} more" if len(shown_sizes) > 12 else ""
-        return f"{self.count:,} labels of {len(self.classes)} classes: {', '.join(shown_sizes[:12])}{more}"
+        said = f"{counted(self.count, 'label')} of {len(self.classes)} class{'es' * (len(self.classes) != 1)}"
+        return f"{said}: {', '.join(shown_sizes[:12])}{more}" if shown_sizes else "no label yet"
 
 
 def read_labels(

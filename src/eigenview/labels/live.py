@@ -7,7 +7,8 @@ corrects the head where the classes do not lie linearly. It is also what labels 
 How sure to be: the head is too sure where classes overlap, spreading is never sure. Probabilities are their pool,
 ∝ (head^0.5 · spread^s)^(1/T) with T = 1 + classes/labels and s = 19·n^(−1/5): among more rows a label lies more steps
 away, which makes what was spread steeper, but no truer. The numbers were chosen on CIFAR-10 (up to 10,000 rows) and
-digits.
+digits, with features that know the classes; where head and spreading do not agree, :mod:`eigenview.labels.sureness`
+says how sure the pool is to be.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from eigenview.errors import DataError
 from eigenview.evaluation.lbfgs import minimise
 from eigenview.labels.graph import ImageGraph
 from eigenview.labels.spreading import NO_LABEL, check_few_labels, diffused, resized, shares_of, targets, with_labels
+from eigenview.labels.sureness import asked_about, belief, cautious_sureness, foretold, temperature
 
 PENALTY = 1e-3  # of the mean loss, for rows of numbers about 1
 FITTED = 10_000  # rows, evenly taken from more, that the head is fitted to
 ITERATIONS, TOLERANCE = 25, 1e-4  # of the head's fit
 SMOOTHING, SMOOTHING_STEPS = 0.5, 10  # of the head's answers along the graph
 HEAD_SHARE, SPREAD_SHARE, FLATTENING, DOUBT = 0.5, 19.0, 0.2, 1.0  # of the pool, see above
-COLDEST, HOTTEST = 0.05, 20.0  # temperatures of the head for later pictures
 IMPOSSIBLE = 1e-9  # what a probability of zero counts as in the pool
 WARM = 12  # iterations where the head only follows one more label
+AT_ONCE = 20  # labels whose columns are diffused together
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class LiveLabels:
         self._rows = graph.rows[self._fitted_to].float() * graph.rows.shape[1] ** 0.5
         self._flow = diffused(graph, targets(labels, classes))
         self._parameters: Tensor | None = None
+        self._echoes: dict[int, tuple[float, float]] = {}  # of a label: what it spreads to its own row, and to all
 
     def put(self, row: int, label: int) -> None:
         """Label a row, or take its label away by −1."""
@@ -84,6 +87,7 @@ class LiveLabels:
         source = np.zeros(len(self.graph), dtype=np.float32)
         source[row] = 1
         column = diffused(self.graph, source)
+        self._echoes[row] = float(column[row]), float(column.sum())
         if before != NO_LABEL:
             self._flow[:, before] = (self._flow[:, before] - column).clip(0)
         if label != NO_LABEL:
@@ -96,13 +100,8 @@ class LiveLabels:
     def head(self) -> Head:
         """What labels pictures that come later: on the rows at hand, as sure on average as :meth:`probabilities`."""
         answers, head = self._answers()
-        logits = head.logits(self.graph.rows)
-        wanted, low, high = float(answers.amax(dim=1).mean()), COLDEST, HOTTEST
-        while high / low > 1.01:  # the hotter, the less sure
-            middle = (low * high) ** 0.5
-            is_too_sure = float((logits / middle).softmax(dim=1).amax(dim=1).mean()) > wanted
-            low, high = (middle, high) if is_too_sure else (low, middle)
-        return Head(head.weight / high, head.bias / high)
+        hot = temperature(head.logits(self.graph.rows), float(answers.amax(dim=1).mean()))
+        return Head(head.weight / hot, head.bias / hot)
 
     def _answers(self) -> tuple[Tensor, Head]:
         """The probabilities, and the head behind them as it was fitted."""
@@ -115,8 +114,35 @@ class LiveLabels:
         steepness = SPREAD_SHARE * len(self.graph) ** -FLATTENING
         pool = HEAD_SHARE * shares.clamp_min(IMPOSSIBLE).log() + steepness * spread.clamp_min(IMPOSSIBLE).log()
         known = self.labels[self.labels != NO_LABEL]
-        pooled = (pool / (1 + DOUBT * len(torch.unique(known)) / len(known))).softmax(dim=1)
+        seen = torch.unique(known)
+        logits = torch.full_like(pool, -torch.inf)  # a class without a label is never answered, however unsure
+        logits[:, seen] = pool[:, seen] / (1 + DOUBT * len(seen) / len(known))
+        pooled = (logits / self._doubt(logits, shares, spread)).softmax(dim=1)
         return with_labels(pooled if self.sizes is None else resized(pooled, self.sizes), self.labels), head
+
+    def _doubt(self, logits: Tensor, shares: Tensor, spread: Tensor) -> float:
+        """The temperature that makes the pool as sure as it may be: 1 where head and spreading say the same."""
+        rows = self._fitted_to[self.labels[self._fitted_to] == NO_LABEL]
+        agreement = float((shares[rows].argmax(dim=1) == spread[rows].argmax(dim=1)).double().mean())
+        known = self.labels[self.labels != NO_LABEL]
+        share = belief(agreement, len(torch.unique(known)), len(known))
+        if share == 1 or len(rows) == 0:
+            return 1.0
+        pooled, plain = (float(said.amax(dim=1).mean()) for said in (logits[rows].softmax(dim=1), spread[rows]))
+        cautious = cautious_sureness(plain, *self._foretold())
+        return temperature(logits[rows], share * pooled + (1 - share) * cautious)
+
+    def _foretold(self) -> tuple[int, int]:
+        rows = asked_about((self.labels != NO_LABEL).nonzero().flatten(), len(self.graph))
+        unheard = [row for row in rows if row not in self._echoes]
+        for start in range(0, len(unheard), AT_ONCE):
+            some = unheard[start : start + AT_ONCE]
+            sources = np.zeros((len(self.graph), len(some)), dtype=np.float32)
+            sources[some, np.arange(len(some))] = 1
+            columns = diffused(self.graph, sources)
+            self._echoes |= {row: (float(columns[row, at]), float(columns[:, at].sum())) for at, row in enumerate(some)}
+        echo, mass = np.array([self._echoes[row] for row in rows], dtype=np.float32).T
+        return foretold(self._flow[rows], self._flow.sum(axis=0), self.labels[rows].numpy(), echo, mass)
 
     def _fitted_head(self, spread: Tensor) -> Head:
         """Fitted to the class that was spread to each row, by how clear it is: the best less the second best."""

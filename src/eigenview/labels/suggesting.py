@@ -177,6 +177,8 @@ def spread_labels(
     spreader = SPREADERS.find(way)
     if not 0 <= certain <= 1:
         raise SettingError(f"certain is a probability, 0 to 1; got {certain}")
+    if len(given.classes) == 1:
+        raise DataError(f"{given}; label an image of another class")
     kept = kept_graph(stored)
     shares = None if sizes is None else _shares(sizes, given.classes)
     live = LiveLabels(kept.graph, given.labels, classes=len(given.classes), sizes=shares)
