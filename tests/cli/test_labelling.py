@@ -169,7 +169,7 @@ def test_nothing_is_written_over_unless_asked(shop: Path, capsys: pytest.Capture
 
 LINES = {
     "nobody.jpg": ([*FEW, ("nobody.jpg", "cat")], "answers.csv, line 5: 'nobody.jpg' is no image of photos.npz"),
-    "several unknown": ([("x.jpg", "cat"), ("y.jpg", "")], "line 2: 'x.jpg' (nor 1 more names) is no image"),
+    "several unknown": ([("x.jpg", "cat"), ("y.jpg", "")], "line 2: 'x.jpg' (nor 1 more name) is no image"),
     "contradiction": (
         [*FEW, ("cats/00.jpg", "dog")],
         "answers.csv, line 5: 'cats/00.jpg' is 'dog', but answers.csv, line 2 says 'cat'",

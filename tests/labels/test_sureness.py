@@ -64,7 +64,7 @@ def test_one_more_label_where_nothing_is_known_is_what_starting_anew_gives() -> 
 
 def test_the_pool_is_believed_where_both_agree_and_with_more_labels_sooner() -> None:
     assert belief(0.95, 10, 20) == 1
-    assert belief(0.88, 10, 20) == pytest.approx(0.5)
+    assert belief(0.89, 10, 20) == pytest.approx(0.5)
     assert belief(0.85, 10, 20) == 0
     assert belief(0.85, 10, 100) == 1
 

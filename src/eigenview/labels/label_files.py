@@ -79,7 +79,7 @@ def read_labels(
     if unknown:
         where, name = unknown[0]
         stored.row_of_name(name)  # which says so where it is not unknown but ambiguous
-        more = f" (nor {len(unknown) - 1:,} more names)" if len(unknown) > 1 else ""
+        more = f" (nor {counted(len(unknown) - 1, 'more name')})" if len(unknown) > 1 else ""
         raise DataError(
             f"{where}: {shown(name)}{more} is no image of {printable(stored.place)}, where the first is called "
             f"{shown(stored.paths[0])}; are they of the same pictures?"
