@@ -289,6 +289,7 @@ def _list(page: Page, request: Request) -> Response:
 def _picture(made: Callable[[int], bytes | None], page: Page, request: Request) -> Response:
     row = request.path_params["row"]
     data = made(row) if row < len(page.session.stored) else None
+    page.thinking.looked_at()
     if data is None:
         return Response(status_code=404)
     return Response(data, media_type="image/jpeg", headers={"Cache-Control": "private, max-age=3600"})

@@ -28,6 +28,7 @@ from eigenview.labels.live import LiveLabels
 ROUND, LEFT = 10, 3  # pictures chosen at once, and how many may be left before that though no label is new
 READING, CHOOSING = "the embeddings are being read", "the next pictures are being chosen"
 PREPARING = "the graph of what is alike is being read, or made and kept"
+FIRST_LOOK = 2.0  # seconds that it waits for a page which has questions to show its first picture
 MOST_AT_ONCE = 8  # labels put one by one; more are spread anew together
 
 
@@ -73,13 +74,20 @@ class Thinking:
         self._rows: Tensor | None = None  # of the graph: there before its edges are
         self._live: LiveLabels | None = None
         self._live_classes: tuple[str, ...] = ()
-        self._is_over = False
+        self._is_over = self._is_looked_at = False
         works = {"thinking": self._think, "choosing": self._choose, "map": self._map}
         self._threads = [Thread(target=self._told(work), name=name, daemon=True) for name, work in works.items()]
 
     def start(self) -> None:
         for thread in self._threads:
             thread.start()
+
+    def looked_at(self) -> None:
+        """A picture was shown: what takes a core does not stand in its way any more."""
+        if not self._is_looked_at:
+            with self.session.changed:
+                self._is_looked_at = True
+                self.session.changed.notify_all()
 
     def end(self) -> None:
         """Nobody waits for anything from now on."""
@@ -117,6 +125,8 @@ class Thinking:
 
     def _think(self) -> None:
         stored = self.session.stored
+        if self.session.standing.queue:
+            self._wait(lambda: self._is_looked_at, FIRST_LOOK)
         projection, rows = graph_rows(stored)
         self._tell(rows=rows)
         self._tell(kept=kept_graph(stored, rows_known=(projection, rows)))

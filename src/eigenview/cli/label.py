@@ -74,6 +74,7 @@ def run(options: Options, output: Output) -> None:
         source=source,
         words=words,
     ) as page:
+        gc.freeze()  # nor is it looked through later, beside the first request
         gc.enable()
         done = len(page.session.standing.said)
         output.say(f"answers are kept in {page.session.folder}" + (f" ({done:,} so far)" if done else ""))
