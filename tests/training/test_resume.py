@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -104,10 +105,33 @@ def has_logged(process: subprocess.Popen, run: RunDirectory, lines: int) -> bool
 def kill_after(process: subprocess.Popen, run: RunDirectory, lines: int) -> bool:
     """SIGKILL to every process of the run once so many lines were logged; False if it had ended before."""
     was_running = has_logged(process, run, lines)
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+    family = begun_by(process.pid)
+    for pid in (process.pid, *family) if process.poll() is None else ():
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     process.wait()
+    deadline = time.monotonic() + 60
+    while any(is_alive(pid) for pid in family):  # they hold the run until they are gone
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
     return was_running
+
+
+def begun_by(pid: int) -> list[int]:
+    """Its children and theirs: torchrun's workers have sessions of their own, and no signal to its group meets them."""
+    children: list[int] = []
+    for file in Path(f"/proc/{pid}/task").glob("*/children"):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a thread that ended meanwhile
+            children += map(int, file.read_text().split())
+    return [each for child in children for each in (child, *begun_by(child))]
+
+
+def is_alive(pid: int) -> bool:
+    """Dead ones that nobody has waited for yet hold nothing."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
 
 
 def kill_twice(given: dict, processes: int, folder: Path) -> None:
