@@ -70,9 +70,10 @@ def noisy_sets(options: argparse.Namespace) -> Iterator[tuple[str, str, torch.Te
 
 def ours(options: argparse.Namespace, kept: set) -> Iterator[dict]:  # type: ignore[type-arg]
     from eigenview.graph.nearest import nearest
+    from eigenview.graph.principal import two_projections
     from eigenview.labels import audit_labels
     from eigenview.labels.auditing import HEAD_DIRECTIONS
-    from eigenview.labels.graph import KNOWN, graph_of_neighbours, two_projections
+    from eigenview.labels.graph import KNOWN, graph_of_neighbours
 
     graphs = {}
     for name, noise, rows, labels, is_wrong in noisy_sets(options):
@@ -190,7 +191,7 @@ def altered(pixels: np.ndarray, how: str, random: np.random.Generator) -> np.nda
 
 def embedded(pictures: np.ndarray) -> torch.Tensor:
     """As few_labels.py does it."""
-    from eigenview.nn.pretrained import load_encoder
+    from eigenview.nn.build import load_encoder
 
     encoder = load_encoder("efficientnet-lite0").encoder.eval()
     answers = []

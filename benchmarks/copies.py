@@ -25,7 +25,7 @@ from PIL import Image, ImageEnhance
 
 from eigenview.data import open_images
 from eigenview.data.likeness import same_picture, thumbnail_of
-from eigenview.diagnostics.duplicates import COSINE
+from eigenview.diagnostics.neighbours import COSINE
 from eigenview.graph.nearest import nearest
 from eigenview.runs import open_encoder
 from eigenview.search import DuplicateSets, duplicates, embed, open_embeddings

@@ -22,7 +22,8 @@ import numpy as np
 from diagnostics_runs import PLAN, TRAINED, Planned
 
 from eigenview.data import Source, decoded, open_source
-from eigenview.diagnostics import THRESHOLDS, Diagnosis, diagnosed
+from eigenview.diagnostics import Diagnosis, diagnosed
+from eigenview.diagnostics.verdict import THRESHOLDS
 from eigenview.evaluation import diagnose_run, extract, knn_predict
 from eigenview.names import named_code
 from eigenview.runs import RunDirectory, is_run, open_run, read_config

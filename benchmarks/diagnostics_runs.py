@@ -12,8 +12,8 @@ from typing import Any
 from torch import Tensor
 
 from eigenview.methods import ViewedBatch
+from eigenview.methods.clustered import SwAVMethod
 from eigenview.methods.pairwise import KernelInfoNCEMethod, SimCLRMethod
-from eigenview.methods.swav import SwAVMethod
 
 RATE = 2e-3
 COLLAPSES = ("full collapse", "dimensional collapse")

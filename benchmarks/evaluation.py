@@ -29,8 +29,8 @@ from bars import Bar, best_times, finish
 from torch import Tensor
 from torch.nn.functional import cross_entropy, normalize, one_hot
 
-from eigenview.evaluation import knn_predict, select_logistic
-from eigenview.evaluation.linear import INVERSE_PENALTIES, stratified_folds
+from eigenview.evaluation import knn_predict
+from eigenview.evaluation.linear import INVERSE_PENALTIES, select_logistic, stratified_folds
 from eigenview.graph.nearest import BLOCK_ELEMENTS
 
 TRAIN, TEST, WIDTH, CLASSES, K, TEMPERATURE = 50_000, 10_000, 512, 10, 200, 0.1

@@ -23,23 +23,12 @@ import numpy as np
 import torch
 
 from eigenview.data import Source, decoded, open_source, subset
-from eigenview.evaluation import (
-    BASELINES,
-    PROBES,
-    DepthProtocol,
-    Folds,
-    Measuring,
-    Subject,
-    Task,
-    choose_encoder,
-    depth_scores,
-    evaluate,
-    fold_scores,
-    read_folds,
-    table,
-    view_probe_scores,
-)
-from eigenview.evaluation.subjects import RAW_PIXELS, SUPERVISED, UNTRAINED
+from eigenview.evaluation import BASELINES, PROBES, DepthProtocol, Folds, Measuring, Subject, Task, evaluate, table
+from eigenview.evaluation.dense import depth_scores
+from eigenview.evaluation.linear import choose_encoder
+from eigenview.evaluation.probe import view_probe_scores
+from eigenview.evaluation.scores import RAW_PIXELS, SUPERVISED, UNTRAINED
+from eigenview.evaluation.subjects import read_folds
 from eigenview.files import read_object, write_json
 from eigenview.runs import OpenedRun, Score, is_run, open_run, read_config
 from eigenview.training import train
@@ -150,7 +139,7 @@ def folds(bench: Bench, names: Sequence[str] = ENCODERS) -> None:
     def make(name: str, protocol: str) -> Iterable[Score]:
         parts = read_folds(bench.data / "stl10_64/train.parquet")
         subject = bench.subject(name)
-        return fold_scores(subject, Folds(bench.stl10, parts, "stl10"), protocols=[protocol], measuring=bench.how)
+        return evaluate(subject, Folds(bench.stl10, parts, "stl10"), protocols=[protocol], measuring=bench.how)
 
     for protocol, name in product(("knn", "linear"), names):
         bench.figure(f"folds {protocol} {name}", partial(make, name, protocol))

@@ -36,19 +36,11 @@ import torch
 from bars import Bar, finish
 from torch import Tensor
 
+from eigenview.errors import ShapeError
 from eigenview.evaluation import fit_logistic
-from eigenview.labels import (
-    CHOOSERS,
-    ImageGraph,
-    LiveLabels,
-    choose,
-    graph_and_head,
-    harmonic,
-    image_graph,
-    label_spreading,
-    poisson,
-)
-from eigenview.labels.calibration import calibration_error
+from eigenview.labels import LiveLabels, choose, graph_and_head, harmonic, image_graph, label_spreading, poisson
+from eigenview.labels.choosing import CHOOSERS
+from eigenview.labels.graph import ImageGraph
 from eigenview.search import open_embeddings
 
 ROUND = 10
@@ -152,6 +144,20 @@ def one_more_label(graph: ImageGraph, truth: Tensor) -> None:
         f"{len(graph):,} rows after one more label: {np.median(used):.2f} processor seconds, {np.median(taken):.2f} s"
     )
     print(Bar("one-more-label", float(np.median(taken)), 1.0, at_most=True))
+
+
+def calibration_error(confidence: Tensor, is_right: Tensor, *, bins: int = 15) -> float:
+    """Expected calibration error: the mean of |accuracy − confidence| over ``bins`` of equally many rows each.
+
+    ``confidence`` (n,) is the probability of the class that was said, ``is_right`` (n,) whether it was that class.
+    """
+    if confidence.shape != is_right.shape or confidence.ndim != 1 or len(confidence) == 0:
+        raise ShapeError(
+            f"confidence and is_right must be (n,); got {tuple(confidence.shape)}, {tuple(is_right.shape)}"
+        )
+    order = confidence.argsort()
+    gaps = (confidence.double() - is_right.double())[order]
+    return sum(abs(float(gap.sum())) for gap in gaps.tensor_split(min(bins, len(gaps)))) / len(gaps)
 
 
 def measured(graph: ImageGraph, labels: Tensor, truth: Tensor, classes: int, spreader: str) -> dict[str, float]:
@@ -261,7 +267,7 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 def photographs(pattern: str) -> tuple[np.ndarray, np.ndarray]:
     from PIL import Image
 
-    from eigenview.nn.pretrained import load_encoder
+    from eigenview.nn.build import load_encoder
 
     encoder = load_encoder("efficientnet-lite0").encoder.eval()
     rows, labels = [], []

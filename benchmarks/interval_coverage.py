@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from bars import Bar, finish
 
-from eigenview.evaluation.clustering import normalised_mutual_information
 from eigenview.evaluation.scores import bootstrap_interval, subsample_interval
+from eigenview.evaluation.similarity import normalised_mutual_information
 from eigenview.graph.clustering import adjusted_rand_index
 
 Numbers = npt.NDArray[np.int64]

@@ -26,7 +26,8 @@ from torch import Tensor, nn
 
 import eigenview as ev
 from eigenview.data import Source, open_images
-from eigenview.evaluation import knn_predict, select_logistic
+from eigenview.evaluation import knn_predict
+from eigenview.evaluation.linear import select_logistic
 from eigenview.files import write_json
 from eigenview.views.presets import IMAGENET_MEAN, IMAGENET_STD
 

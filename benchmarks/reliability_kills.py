@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.reliability_jobs import Embed, Evaluate, Job, Train
-from eigenview.search import reading
+from eigenview.search import parts
 from tests.runs.kills import CHANGES, STOPPED, stop_before
 
 LONGEST = 600  # seconds by the clock of one command
@@ -32,7 +32,7 @@ class Killed:
 
 def killed_commands(folder: Path, count: int, seed: int, done: set[int]) -> Iterator[Killed]:
     """``count`` commands that are killed, those ``done`` left out; the undisturbed ones are made first."""
-    reading.PART_ITEMS = PART_ITEMS
+    parts.PART_ITEMS = PART_ITEMS
     jobs: list[Job] = [Train("simclr"), Train("moco"), Train("swav")]
     runs = [_whole(job, folder) for job in jobs]
     trained = runs[0].folder / "run"

@@ -23,12 +23,15 @@ from safetensors.torch import save_file
 from eigenview.data import open_images
 from eigenview.diagnostics import diagnose
 from eigenview.errors import DataError
-from eigenview.evaluation import Measuring, evaluate_run, extract, open_task, read_folds
-from eigenview.export import export, export_towers, load_exported
+from eigenview.evaluation import Measuring, evaluate_run, extract, open_task
+from eigenview.evaluation.subjects import read_folds
+from eigenview.export import export, load_exported
+from eigenview.export.towers import export_towers
 from eigenview.nn import build_encoder, read_weights
 from eigenview.report import write_report
 from eigenview.runs import RunDirectory, open_run, read_config
-from eigenview.search import Embeddings, embed, neighbours, open_embeddings, reading, text_neighbours
+from eigenview.search import Embeddings, embed, neighbours, open_embeddings, parts
+from eigenview.search.neighbour_search import text_neighbours
 from eigenview.search.parts import Parts
 from eigenview.training import train
 from eigenview.views import CentreView
@@ -240,7 +243,7 @@ def exported(folder: Path, file: str = "") -> str:
 
 def parted(folder: Path, file: str = "") -> str:
     """Embeddings of which all was computed but nothing joined yet."""
-    with mock.patch.object(reading, "PART_ITEMS", 32):
+    with mock.patch.object(parts, "PART_ITEMS", 32):
         embed(folder / "run", SOURCE, folder / "vectors.npy", workers=0)
     return digest((folder / "vectors.npy").read_bytes(), repr(open_embeddings(folder / "vectors.npy").paths))
 

@@ -25,7 +25,9 @@ from bars import Bar, finish
 
 from eigenview.cli import main as eigenview
 from eigenview.data import Source, open_source
-from eigenview.evaluation import bootstrap_interval, caption_recall, extract
+from eigenview.evaluation import extract
+from eigenview.evaluation.scores import bootstrap_interval
+from eigenview.evaluation.words import caption_recall
 from eigenview.files import read_object, write_json
 from eigenview.nn import POOLED
 from eigenview.runs import open_run

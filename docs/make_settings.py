@@ -7,10 +7,13 @@ python docs/make_settings.py --check
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from eigenview.cli.settings import Described, described
+from pydantic import BaseModel
+
+from eigenview.cli.settings import default_text, fields_of, kind_text
 from eigenview.methods import METHODS, MethodSettings
 from eigenview.runs import TrainConfig
 from eigenview.views.settings import CropSettings
@@ -27,6 +30,22 @@ as an option (`--optimizer.learning-rate 0.1`; underscores and hyphens are the s
 chosen by `eigenview train` from the images and the machine, and printed; otherwise the default below counts. The run
 directory's `config.json` holds them all. Unknown names are refused.
 """
+
+
+@dataclass(frozen=True)
+class Described:
+    """One setting of a model: ``path`` as written in a config file, ``optimizer.learning_rate``."""
+
+    path: str
+    kind: str
+    default: str
+    comment: str
+
+
+def described(model: type[BaseModel]) -> Iterator[Described]:
+    """Every setting of a model in words."""
+    for path, info, comment in fields_of(model):
+        yield Described(".".join(path), kind_text(info), default_text(info), comment)
 
 
 def page() -> str:

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from eigenview.cli import main
+from eigenview.cli.entry import VERBS
 from eigenview.cli.options import OptionsCommand
-from eigenview.cli.verbs import VERBS
 from tests.pages import COMMON, PAGES, PREAMBLES, SHORTENED, Block, blocks, commands, write_stand_ins
 
 WITH_PYTHON = [page for page in PAGES if any(block.kind == "python" for block in blocks(page))]

@@ -1,7 +1,5 @@
 """Files that grow at their end, such as logs: each piece is there whole, or not at all."""
 
-from __future__ import annotations
-
 import errno
 import os
 from pathlib import Path

@@ -9,8 +9,6 @@ gets its W there; a loss computed redundantly from gathered rows gets it from th
 of ``gather_rows``. One global sum must not feed another: each would bring its own W.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any

@@ -1,7 +1,5 @@
 """What can go wrong because of a user's input. Each message names the rule, what arrived, and the remedy."""
 
-from __future__ import annotations
-
 
 class EigenviewError(Exception):
     """Every error that Eigenview raises on purpose."""

@@ -1,7 +1,5 @@
 """Libraries that only some users need: imported when asked for, named with their extra when missing."""
 
-from __future__ import annotations
-
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType

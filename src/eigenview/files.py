@@ -1,10 +1,9 @@
 """Files that are whole or not there: written beside their place, brought to disk, then renamed; and read with care.
 
-Nothing else in the project writes where a reader may look. A full disk, a read-only folder or a damaged file is one
+Nothing else in the project writes where a reader may look, but for a download, which is continued beside its place and
+moved there when its checksum is right (``data.published``). A full disk, a read-only folder or a damaged file is one
 line of error; what stood in the place stays, and no half-written file is left behind.
 """
-
-from __future__ import annotations
 
 import errno
 import glob

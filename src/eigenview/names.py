@@ -1,7 +1,5 @@
 """Names: as a terminal may show them, in tables that know what was meant, and of a user's own code."""
 
-from __future__ import annotations
-
 import os
 import re
 import sys
@@ -15,7 +13,7 @@ from typing import TypeVar
 
 from eigenview.errors import SettingError
 
-Entry = TypeVar("Entry", covariant=True)
+Entry = TypeVar("Entry")
 
 CODE = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_]\w*")  # module:attribute
 LONGEST_REASON = 300  # letters; a library may quote half a file
@@ -56,34 +54,26 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {by_lower[close[0]]}?" if close else ""
 
 
-class Table(Mapping[str, Entry]):
-    """Everything of one kind that has a name: an ordered mapping whose :meth:`find` explains a miss.
+class Table(dict[str, Entry]):
+    """Everything of one kind that has a name: a dictionary whose :meth:`find` explains a miss.
 
     ``kind`` is what an entry is called in a message ("method", "encoder"); ``more`` adds to the list of names there,
     ``listed_by``, a command, stands in for a list that is too long for a line.
     """
 
     def __init__(self, kind: str, entries: Mapping[str, Entry], *, more: str = "", listed_by: str = "") -> None:
-        self.kind, self.more, self.listed_by, self._entries = kind, more, listed_by, dict(entries)
-
-    def __getitem__(self, name: str) -> Entry:
-        return self._entries[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
+        super().__init__(entries)
+        self.kind, self.more, self.listed_by = kind, more, listed_by
 
     def find(self, name: str) -> Entry:
         """The entry called ``name``; otherwise an error that lists the names and says which was probably meant."""
-        if name not in self._entries:
+        if name not in self:
             names = f"{', '.join(self)}{self.more}"
             listed = f"those that `{self.listed_by}` names" if self.listed_by else names
             if meant := did_you_mean(str(name), self):  # before a list that may be long
                 raise SettingError(f"{name!r} is no {self.kind}{meant} It must be one of {listed}")
             raise SettingError(f"{self.kind} must be one of {listed}; got {name!r}")
-        return self._entries[name]
+        return self[name]
 
 
 def is_code(name: str) -> bool:

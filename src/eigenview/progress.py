@@ -1,7 +1,5 @@
 """Progress with the time left: a bar on a terminal, a plain line now and then where there is none."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

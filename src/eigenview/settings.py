@@ -3,8 +3,6 @@
 The comment at the end of a setting's line is its explanation, shown by the command line and in the docs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Tensors in a file with a checksum of all that it holds, so that a damaged file is never believed; mapped arrays."""
 
-from __future__ import annotations
-
 import errno
 import hashlib
 import os

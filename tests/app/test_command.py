@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenview.app import Session
 from eigenview.app.gate import Tokens
+from eigenview.app.session import Session
 from eigenview.labels import spread_labels
 from eigenview.labels.label_files import read_labels
 from eigenview.search import open_embeddings

@@ -13,7 +13,7 @@ import pytest
 from eigenview.app.journal import NAME, Entry, Journal
 from eigenview.app.session import Conflict, Session, standing_places
 from eigenview.errors import DataError, SettingError
-from eigenview.labels import GivenLabels
+from eigenview.labels.label_files import GivenLabels
 from eigenview.search import Embeddings
 from tests.app.places import write_pictures
 
@@ -145,7 +145,7 @@ def test_two_windows_do_not_overwrite_each_other(session: Session):
 
 def test_a_second_server_is_refused_and_told_who_has_it(session: Session, stored: Embeddings):
     code = (
-        "import sys; from pathlib import Path; from eigenview.app import Session; from eigenview.search import "
+        "import sys; from pathlib import Path; from eigenview.app.session import Session; from eigenview.search import "
         "open_embeddings; Session(Path(sys.argv[1]), open_embeddings(sys.argv[2]))"
     )
     arguments = [sys.executable, "-c", code, str(session.folder), str(stored.place)]
@@ -156,7 +156,7 @@ def test_a_second_server_is_refused_and_told_who_has_it(session: Session, stored
 KILLED = """
 import json, os, signal, sys
 from pathlib import Path
-from eigenview.app import Session
+from eigenview.app.session import Session
 from eigenview.search import open_embeddings
 session = Session(Path(sys.argv[1]), open_embeddings(sys.argv[2]))
 for row in range(8):

@@ -16,7 +16,8 @@ from eigenview.batches.identity import (
     source_identity,
     weights_identity,
 )
-from eigenview.data import ArraySource, FolderSource, ShardSource, subset
+from eigenview.data import ArraySource, FolderSource, subset
+from eigenview.data.shards import ShardSource
 from eigenview.nn import build_encoder
 from tests.data.test_shards import write_shards
 

@@ -11,7 +11,8 @@ from PIL import Image
 from torch import Tensor
 
 from eigenview.batches import ViewLoader, first_view
-from eigenview.data import ArraySource, FolderSource, ShardSource
+from eigenview.data import ArraySource, FolderSource
+from eigenview.data.shards import ShardSource
 from eigenview.views import Blur, CentreView, Crop, Jitter, Recipe, Views
 from tests.data.test_shards import write_shards
 from tests.processes import run_processes

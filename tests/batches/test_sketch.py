@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eigenview.batches import sketch as module
-from eigenview.batches.sketch import image_keys, share_within, sketch
+from eigenview.batches import identity as module
+from eigenview.batches.identity import image_keys, share_within, sketch
 from eigenview.data import ArraySource, FolderSource, decoded, subset
 
 IMAGES = np.random.default_rng(0).integers(0, 256, (3000, 4, 4), dtype=np.uint8)

@@ -18,8 +18,7 @@ from safetensors.numpy import load_file
 import eigenview as ev
 from eigenview.cli import main
 from eigenview.data import open_images, subset
-from eigenview.evaluation import class_vectors
-from eigenview.evaluation.zero_shot import zero_shot_scores
+from eigenview.evaluation.words import class_vectors, zero_shot_scores
 from eigenview.names import printable
 from tests.cli.commands import eigenview, succeeded
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from eigenview.cli import main
-from eigenview.runs.shown_labels import read_shown_labels
+from eigenview.runs.contents import read_shown_labels
 from tests.labels.vectors import CLASSES, EACH, FEW, names, read_rows, write_answers, write_vectors
 
 
@@ -53,12 +53,12 @@ def test_an_approximate_graph_is_announced_and_says_its_recall(
     shop: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     pytest.importorskip("faiss")
-    from eigenview.labels import kept
+    from eigenview.labels import graph
 
     assert main(["clusters", "photos.npz", "-o", "exact.csv"]) == 0
     assert "approximate" not in capsys.readouterr().out
     (shop / "photos.npz.graph").unlink()
-    monkeypatch.setattr(kept, "BEARABLE", 0)
+    monkeypatch.setattr(graph, "BEARABLE", 0)
     announced = "the graph of 36 images (once; it is kept) is sought approximately"
     recall = "of the 10 nearest are found (measured on 36 of the images)"
     for number, words in enumerate(

@@ -153,6 +153,42 @@ def test_a_look_opens_its_source_once(counted, tmp_path):
     assert (tmp_path / "opened").read_text() == "once once "
 
 
+def test_training_opens_its_source_once(counted, tmp_path):
+    given = ["--steps", "2", "--encoder.width", "0.25", "--workers", "0"]
+    assert main(["train", counted, "--out", "by command", *given]) == 0
+    assert (tmp_path / "opened").read_text() == "once "
+    encoder = {"name": "small", "width": 0.25}
+    ev.train(counted, out="by Python", steps=2, encoder=encoder, workers=0, listeners=[])
+    assert (tmp_path / "opened").read_text() == "once once "
+
+
+OF_PYTHON = {"method": {"method": "counted_code:Warm"}, "loss": {"method": "counted_code:pull"}}
+
+
+@pytest.mark.parametrize("kind", OF_PYTHON)
+def test_code_of_ones_own_goes_through_every_verb_of_python(kind, counted):
+    named = {**OF_PYTHON[kind], "encoder": "counted_code:tiny"}
+    run = ev.train(counted, out="own", steps=2, workers=0, listeners=[], **named)
+    run = ev.train(counted, out="own", steps=3, resume=True, listeners=[], **named)
+    assert run.metrics[-1]["step"] == 3
+    for opened in (run, ev.open_run("own", encoder="counted_code:tiny")):
+        subjects = {score.subject for score in opened.evaluate(counted, protocols=["knn"])}
+        assert subjects >= {"own", "untrained", "raw pixels"}
+        assert opened.diagnose(counted).figures.n == 40
+        assert opened.embed(counted).array.shape == (40, 8)
+        assert opened.report().is_file()
+        assert opened.export().path.is_file()
+        assert opened.export("onnx").path.is_file()
+
+
+def test_what_stands_beside_a_whole_config_is_refused(tmp_path):
+    config = ev.read_config({"source": "digits", "out": tmp_path / "run", "steps": 2, "encoder": {"width": 0.25}})
+    for beside in ({"out": "other"}, {"views": "digits"}, {"encoder": "resnet18"}, {"method": "simclr"}, {"steps": 3}):
+        (name,) = beside
+        with pytest.raises(SettingError, match=f"^{name} is given beside a whole TrainConfig"):
+            ev.train(config, listeners=[], **beside)
+
+
 def test_a_source_of_ones_own_is_taken_by_every_verb_of_python(counted, monkeypatch):
     run = ev.open_encoder("small", counted)
     assert {score.subject for score in run.evaluate(counted, protocols=["knn"])} >= {"raw pixels"}

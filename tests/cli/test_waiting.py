@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from eigenview.cli import main, run_options
-from eigenview.cli.announcement import Announcement
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import say_wait
+from eigenview.cli.train import Announcement
 from eigenview.devices import device_text, devices_here, find_device
 from eigenview.errors import SettingError
 from eigenview.search import candidates

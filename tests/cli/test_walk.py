@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from eigenview.cli import main
-from eigenview.cli.verbs import VERBS
+from eigenview.cli.entry import VERBS
 from eigenview.evaluation import BASELINES
 from eigenview.evaluation.subjects import START
 from tests.cli.commands import PHOTOS, RUN, eigenview, succeeded

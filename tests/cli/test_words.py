@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from eigenview.cli import main
-from eigenview.cli.train_options import settings_among
-from eigenview.cli.verbs import VERBS
+from eigenview.cli.entry import VERBS
+from eigenview.cli.train import settings_among
 from eigenview.errors import SettingError
 from eigenview.evaluation import EVERY_PROTOCOL, PROBES, PROTOCOLS
 from eigenview.evaluation.protocol_scores import FEATURE_PROTOCOLS

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eigenview.data import jpeg
+from eigenview.data import formats
 from eigenview.data.decode import EncodedImage, UnreadableImage
 from tests.views.oracle import smooth_photo
 
@@ -27,7 +27,7 @@ PHOTO = smooth_photo(61, 83)
 )
 def test_the_pixels_are_pillows(options):
     data = encoded(PHOTO, **options)
-    ours = jpeg.decode_jpeg(data, (83, 61))
+    ours = formats.decode_jpeg(data, (83, 61))
     np.testing.assert_array_equal(ours, np.asarray(Image.open(BytesIO(data))))
     np.testing.assert_array_equal(EncodedImage(data, name="x").pixels(), ours)
 
@@ -35,7 +35,7 @@ def test_the_pixels_are_pillows(options):
 def test_without_the_package_the_pixels_are_the_same(monkeypatch):
     data = encoded(PHOTO)
     fast = EncodedImage(data, name="x").pixels()
-    monkeypatch.setattr(jpeg, "_decoder", lambda: None)
+    monkeypatch.setattr(formats, "_decoder", lambda: None)
     np.testing.assert_array_equal(EncodedImage(data, name="x").pixels(), fast)
 
 
@@ -54,7 +54,7 @@ def test_turned_grey_and_reduced_files_are_left_to_pillow():
 def test_a_damaged_file_is_judged_by_pillow_alone():
     data = encoded(PHOTO)
     for damaged in (data[: len(data) // 2], data[:-2], data[:200] + b"\xff\xd9"):
-        assert jpeg.decode_jpeg(damaged, (83, 61)) is None
+        assert formats.decode_jpeg(damaged, (83, 61)) is None
     with pytest.raises(UnreadableImage, match="truncated"):
         EncodedImage(data[: len(data) // 2], name="x").pixels()
-    assert jpeg.decode_jpeg(data, (84, 61)) is None  # a file that is not of the size its header was read with
+    assert formats.decode_jpeg(data, (84, 61)) is None  # a file that is not of the size its header was read with

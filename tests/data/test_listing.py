@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from eigenview.data import ListSource, Source
-from eigenview.data.captions import by_set
+from eigenview.data import Source
+from eigenview.data.columns import by_set
+from eigenview.data.listing import ListSource
 from eigenview.errors import DataError
 from tests.data.pictures import write_folder
 

@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from eigenview.data import BatchSource, FolderSource, Loader, decoded
-from eigenview.data.resize import Resize
+from eigenview.data.batch import Resize
 from eigenview.errors import DataError
 from tests.data.pictures import gradient, write_broken_files, write_folder
 

@@ -9,9 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from eigenview.data import EncodedImage, ListSource, TableSource
+from eigenview.data import EncodedImage
+from eigenview.data.folder import Texts
 from eigenview.data.limits import DECODING, PROGRESSIVE
-from eigenview.data.texts import Texts
+from eigenview.data.listing import ListSource
+from eigenview.data.tables import TableSource
 from tests.data.bombs import GIGABYTE, write_bombs
 from tests.data.peak import peaks_of
 from tests.data.pictures import HAS_AVIF, encoded, gradient, write_folder

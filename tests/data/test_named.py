@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenview.data import BatchSource, Loader, ShapesSource, open_source, stl10_folds
+from eigenview.data import BatchSource, Loader, open_source, stl10_folds
 from eigenview.data.pickles import read_plain_pickle
-from eigenview.data.shapes import SHAPES, uniform
+from eigenview.data.shapes import SHAPES, ShapesSource, uniform
 from eigenview.errors import DataError, SettingError
 from tests.data.pictures import encoded, gradient, write_folder
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from eigenview.data import BatchSource, DecodedSource, EncodedImage, FolderSource, Loader, open_images, open_source
-from eigenview.data.memory import SMALL_SIDE
+from eigenview.data import BatchSource, EncodedImage, FolderSource, Loader, open_images, open_source
+from eigenview.data.memory import SMALL_SIDE, DecodedSource
 from eigenview.errors import DataError, SettingError
 from tests.data.pictures import gradient, write_broken_files, write_folder
 from tests.data.test_shards import write_shards

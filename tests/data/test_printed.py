@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from eigenview.data import Source, open_source
-from eigenview.data.captions import as_captions
+from eigenview.data.columns import as_captions
 from eigenview.data.source import Share
 from eigenview.errors import DataError
 from tests.data.pictures import encoded, gradient

@@ -13,8 +13,7 @@ import numpy as np
 import pytest
 
 from eigenview.data import download, fetch, open_source
-from eigenview.data.archive import unpack
-from eigenview.data.published import PUBLISHED, PublishedFile
+from eigenview.data.published import PUBLISHED, PublishedFile, unpack
 from eigenview.errors import DataError, SettingError
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 3_000_000, dtype=np.uint8).tobytes()

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from eigenview.data import Item, LazyImage, Resize, ShardSource, StreamLoader, StreamSource
-from eigenview.data.captions import by_set
+from eigenview.data import Item, LazyImage, Resize, StreamLoader, StreamSource
+from eigenview.data.columns import by_set
+from eigenview.data.shards import ShardSource
 from eigenview.data.source import Share
 from eigenview.errors import DataError, SettingError
 from tests.data.pictures import encoded, gradient
@@ -151,7 +152,7 @@ def test_damage_is_counted_and_passed_over(tmp_path):
         tmp_path / "shard-004.tar",
         {
             "broken.jpg": b"nonsense",
-            "lonely.txt": b"no image",
+            "alone.txt": b"no image",
             "odd.jpg": encoded(gradient(), "JPEG"),
             "odd.cls": b"cat",
             "fine.jpg": encoded(gradient(), "JPEG"),
@@ -162,7 +163,7 @@ def test_damage_is_counted_and_passed_over(tmp_path):
     batches = list(loader)
     assert sum(len(batch) for batch in batches) >= 8
     names = {Path(json.loads(line)["name"]).name for line in log.read_text().splitlines()}
-    assert names == {"shard-002.tar", "shard-003.tar", "broken", "lonely", "odd"}
+    assert names == {"shard-002.tar", "shard-003.tar", "broken", "alone", "odd"}
 
 
 @pytest.mark.parametrize("workers", [0, 2])

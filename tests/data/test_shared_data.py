@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from eigenview.data import Loader, Resize, TableSource, check, open_source
+from eigenview.data import Loader, Resize, check, open_source
+from eigenview.data.tables import TableSource
 
 pytestmark = pytest.mark.slow
 

@@ -8,7 +8,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eigenview.data import ArraySource, FolderSource, ListSource, ShardSource, TableSource, open_source
+from eigenview.data import ArraySource, FolderSource, open_source
+from eigenview.data.listing import ListSource
+from eigenview.data.shards import ShardSource
+from eigenview.data.tables import TableSource
 from eigenview.errors import DataError, SettingError
 from eigenview.names import named_code
 from tests.data.pictures import encoded, gradient, write_folder

@@ -9,8 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from eigenview.data import Loader, Source, TableSource, UnreadableImage, rowgroups
-from eigenview.data.captions import by_set
+from eigenview.data import Loader, Source, UnreadableImage, rowgroups
+from eigenview.data.columns import by_set
+from eigenview.data.tables import TableSource
 from eigenview.errors import DataError, SettingError
 from tests.data.pictures import encoded, gradient
 

@@ -26,8 +26,7 @@ from eigenview.diagnostics import (
     tolerance,
     uniformity_figure,
 )
-from eigenview.diagnostics.figures import VERSION
-from eigenview.diagnostics.progress import late_fall
+from eigenview.diagnostics.figures import VERSION, late_fall
 from eigenview.errors import DataError, SettingError, ShapeError
 from tests.diagnostics.clouds import clustered, gaussian, rotated
 

@@ -9,7 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenview.diagnostics import effective_rank, singular_values, spectrum
+from eigenview.diagnostics import effective_rank, spectrum
+from eigenview.diagnostics.dimensions import singular_values
 from eigenview.errors import DataError, SettingError, ShapeError
 from tests.diagnostics.clouds import gaussian
 from tests.processes import run_processes

@@ -18,7 +18,7 @@ from tests.diagnostics.clouds import cosines_by_loops, gaussian, nearest_by_loop
 def small_blocks(monkeypatch):
     monkeypatch.setattr("eigenview.graph.nearest.BANK_ROWS", 5)
     monkeypatch.setattr("eigenview.diagnostics.neighbours.QUERY_ROWS", 7)
-    monkeypatch.setattr("eigenview.diagnostics.duplicates.BLOCK_ROWS", 11)
+    monkeypatch.setattr("eigenview.diagnostics.neighbours.BLOCK_ROWS", 11)
 
 
 def test_all_rows_of_all_sources_are_searched_as_one(monkeypatch):
@@ -102,7 +102,7 @@ def test_near_duplicates_are_all_pairs_above_the_cosine(cosine: float, dtype: to
     assert {tuple(pair) for pair in pairs.pairs.tolist()} == expected
     assert pairs.is_complete
     assert pairs.cosines.tolist() == sorted(pairs.cosines.tolist(), reverse=True)
-    monkeypatch.setattr("eigenview.diagnostics.duplicates.HELD_ELEMENTS", 0)
+    monkeypatch.setattr("eigenview.diagnostics.neighbours.HELD_ELEMENTS", 0)
     np.save(tmp_path / "rows.npy", rows.numpy())
     assert near_duplicates(tmp_path / "rows.npy", cosine=cosine).pairs.tolist() == pairs.pairs.tolist()
 

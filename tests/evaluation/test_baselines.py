@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from eigenview.evaluation import ColourStatistics, RawPixels
+from eigenview.evaluation.subjects import ColourStatistics, RawPixels
 
 
 def test_large_views_are_averaged_down_to_sixteen_pixels():

@@ -7,9 +7,8 @@ import torch
 from torch.nn.functional import normalize
 
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.evaluation import caption_recall, class_vectors
-from eigenview.evaluation.caption_retrieval import by_image
 from eigenview.evaluation.scores import Origin, mean_score
+from eigenview.evaluation.words import by_image, caption_recall, class_vectors
 
 
 def by_loops(images, texts, owner, k):

@@ -12,14 +12,8 @@ from sklearn.datasets import load_digits
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import (
-    adjusted_rand_index,
-    cluster,
-    cluster_hits,
-    contingency,
-    normalised_mutual_information,
-    retrieve,
-)
+from eigenview.evaluation.similarity import cluster, cluster_hits, contingency, normalised_mutual_information, retrieve
+from eigenview.graph.clustering import adjusted_rand_index
 
 
 def digits(count: int = 600) -> tuple[Tensor, Tensor]:

@@ -18,8 +18,6 @@ from eigenview.evaluation import (
     PROTOCOLS,
     LabelDraws,
     Measuring,
-    RawPixels,
-    Split,
     Subject,
     Task,
     TrainTest,
@@ -29,11 +27,14 @@ from eigenview.evaluation import (
     knn_predict,
     linear,
     protocol_scores,
-    select_logistic,
-    view_probe_scores,
 )
+from eigenview.evaluation.linear import select_logistic
+from eigenview.evaluation.probe import view_probe_scores
+from eigenview.evaluation.protocol_scores import Split
+from eigenview.evaluation.subjects import RawPixels
 from eigenview.nn import build_encoder
-from eigenview.runs import Score, ScoreFolder, fresh_copy
+from eigenview.runs import Score, fresh_copy
+from eigenview.runs.scores import ScoreFolder
 from eigenview.views import CentreView
 
 VIEW = CentreView(8, 8, (0.3,), (0.35,))
@@ -119,7 +120,6 @@ def test_scores_come_one_by_one_as_they_are_known():
 
 def test_no_two_protocols_share_a_name():
     assert len(PROTOCOLS) == len(protocol_scores.FEATURE_PROTOCOLS) + len(PROBES) + len(["finetune", "depth"])
-    assert len(protocol_scores.FEATURE_PROTOCOLS) == 6 + len(PROBES)
     encoder = Subject("untrained", build_encoder("small", channels=1, width=0.25), VIEW)
     few, fewer = digits(slice(0, 120)), digits(slice(120, 160))
     named = ["kmeans", "spectral-clustering", "probe-spectral"]

@@ -20,23 +20,21 @@ from eigenview.evaluation import (
     FinetuneProtocol,
     Measuring,
     ProbeViews,
-    RawPixels,
     Subject,
     Task,
-    choose_encoder,
     compare,
-    depth_scores,
     evaluate,
     extract,
     finetune,
     finetune_scores,
     open_task,
-    predict_depth,
     table,
-    view_probe_scores,
 )
-from eigenview.evaluation.finetuning import draw_share
-from eigenview.evaluation.tuning import Known, Tuned, frozen_classifier
+from eigenview.evaluation.dense import depth_scores, predict_depth
+from eigenview.evaluation.finetuning import Known, Tuned, draw_share, frozen_classifier
+from eigenview.evaluation.linear import choose_encoder
+from eigenview.evaluation.probe import view_probe_scores
+from eigenview.evaluation.subjects import RawPixels
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
 from tests.processes import run_processes

@@ -12,9 +12,12 @@ from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
 from eigenview.cli import evaluate as evaluate_verb
+from eigenview.cli.output import Output
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import Folds, RawPixels, Subject, compare, fold_scores, read_folds
+from eigenview.evaluation import Folds, Subject, compare
+from eigenview.evaluation.evaluating import evaluate
+from eigenview.evaluation.subjects import RawPixels, read_folds
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
 from tests.data.pictures import encoded, gradient
@@ -32,7 +35,7 @@ def digits() -> tuple[ArraySource, np.ndarray, np.ndarray]:
 def test_a_score_is_the_mean_over_folds_of_a_fit_to_each():
     source, images, labels = digits()
     folds = [torch.arange(start, start + 100) for start in (0, 100, 150)]  # they may overlap
-    scores = {score.name: score for score in fold_scores(PIXELS, Folds(source, folds, "digits"))}
+    scores = {score.name: score for score in evaluate(PIXELS, Folds(source, folds, "digits"))}
     values = []
     for fold in folds:
         kept = np.isin(np.arange(600), fold.numpy())
@@ -45,7 +48,7 @@ def test_a_score_is_the_mean_over_folds_of_a_fit_to_each():
     assert measured.protocol["mean over"] == "3 folds"
     torch.manual_seed(0)
     untrained = Subject("untrained", build_encoder("small", channels=1, width=0.25), VIEW)
-    other = next(fold_scores(untrained, Folds(source, folds), protocols=["knn"]))
+    other = next(evaluate(untrained, Folds(source, folds), protocols=["knn"]))
     paired = compare(measured, other)[1]  # what the data is called does not matter
     assert (measured.data_name, other.data_name) == ("digits", "")
     assert paired.p_value == pytest.approx(stats.ttest_rel(other.items, measured.items).pvalue)
@@ -60,11 +63,11 @@ def test_folds_are_read_from_a_column_of_lists(tmp_path):
 def test_bad_folds_are_refused(tmp_path):
     source, _, _ = digits()
     with pytest.raises(SettingError, match="at least two of them; got 1"):
-        next(fold_scores(PIXELS, Folds(source, [torch.arange(100)])))
+        next(evaluate(PIXELS, Folds(source, [torch.arange(100)])))
     with pytest.raises(DataError, match="fold 1 holds 600 of 600 items"):
-        next(fold_scores(PIXELS, Folds(source, [torch.arange(100), torch.arange(600)]), protocols=["knn"]))
+        next(evaluate(PIXELS, Folds(source, [torch.arange(100), torch.arange(600)]), protocols=["knn"]))
     with pytest.raises(SettingError, match="finetune runs the encoder itself; leave it out"):
-        next(fold_scores(PIXELS, Folds(source, [torch.arange(100), torch.arange(99)]), protocols=["finetune"]))
+        next(evaluate(PIXELS, Folds(source, [torch.arange(100), torch.arange(99)]), protocols=["finetune"]))
     parquet.write_table(pa.table({"other": [1, 2]}), tmp_path / "t.parquet")
     with pytest.raises(DataError, match="has no column 'folds' for the folds; it has other"):
         read_folds(tmp_path / "t.parquet")
@@ -75,7 +78,7 @@ def test_folds_count_rows_of_the_table_though_one_cannot_be_read(tmp_path):
     folds = pa.array([[], [0], [1], [1]], pa.list_(pa.int64()))
     parquet.write_table(pa.table({"image": images, "label": [0, 1, 0, 1], "folds": folds}), tmp_path / "t.parquet")
     options = evaluate_verb.Options(run=tmp_path, source=f"{tmp_path}/t.parquet", folds="folds")
-    task = evaluate_verb._folds(options)
+    (task,) = evaluate_verb._tasks(options, Output())
     assert [[task.source.name(int(item)) for item in fold] for fold in task.folds] == [
         ["t.parquet[1]"],
         ["t.parquet[2]", "t.parquet[3]"],

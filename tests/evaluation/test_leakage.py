@@ -19,17 +19,16 @@ from eigenview.evaluation import (
     FinetuneProtocol,
     Folds,
     Measuring,
-    Protocol,
-    RawPixels,
     Subject,
     Task,
     evaluate,
     evaluating,
     finetune,
-    fold_scores,
-    view_probe_scores,
 )
+from eigenview.evaluation.evaluating import Protocol
+from eigenview.evaluation.probe import view_probe_scores
 from eigenview.evaluation.protocol_scores import FeatureProtocol
+from eigenview.evaluation.subjects import RawPixels
 from eigenview.names import Table
 from eigenview.nn import build_encoder
 from eigenview.runs import Score
@@ -132,7 +131,7 @@ def test_a_folds_own_test_items_never_train_it(monkeypatch):
             labels[200:] = (labels[200:] + 1) % CLASSES  # items that no fold trains on
         instead_of(monkeypatch, "knn", watching)
         changed = ArraySource(source.batch(np.arange(300)).numpy(), labels=labels)
-        assert len(list(fold_scores(PIXELS, Folds(changed, folds), protocols=["knn"]))) > 1
+        assert len(list(evaluate(PIXELS, Folds(changed, folds), protocols=["knn"]))) > 1
         seen.append(fitted)
     assert len(seen[0]) == 4
     assert all(torch.equal(before, after) for before, after in zip(*seen, strict=True))

@@ -10,9 +10,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import fit_logistic, linear, logistic, select_logistic
+from eigenview.evaluation import fit_logistic, linear, logistic
 from eigenview.evaluation.lbfgs import minimise
-from eigenview.evaluation.linear import stratified_folds
+from eigenview.evaluation.linear import select_logistic, stratified_folds
 from eigenview.evaluation.logistic import LogisticProblems
 
 

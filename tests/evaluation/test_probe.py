@@ -13,18 +13,9 @@ from torch.nn.functional import cross_entropy
 
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import (
-    PROBES,
-    FeatureRows,
-    Measuring,
-    ProbeProtocol,
-    Subject,
-    Task,
-    ViewRows,
-    extract,
-    train_probe,
-    view_probe_scores,
-)
+from eigenview.evaluation import PROBES, Measuring, Subject, Task, extract
+from eigenview.evaluation.probe import FeatureRows, ViewRows, train_probe, view_probe_scores
+from eigenview.evaluation.protocols import ProbeProtocol
 from eigenview.nn import build_encoder
 from eigenview.views import CentreView
 from tests.processes import run_processes

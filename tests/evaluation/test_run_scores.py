@@ -12,7 +12,6 @@ from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import (
     PROTOCOLS,
-    Protocol,
     Subject,
     Task,
     compare,
@@ -23,9 +22,10 @@ from eigenview.evaluation import (
     extract,
     open_task,
     split_by_class,
-    subjects_of,
     table,
 )
+from eigenview.evaluation.evaluating import Protocol
+from eigenview.evaluation.subjects import subjects_of
 from eigenview.names import Table
 from eigenview.nn import build_head
 from eigenview.runs import RunDirectory, Score, open_run

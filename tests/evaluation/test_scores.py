@@ -12,10 +12,9 @@ from sklearn.datasets import load_digits
 
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import LabelDraws, Origin, TrainTest, compare, few_label_accuracy, mean_score, over_repeats
-from eigenview.evaluation.clustering import contingency, normalised_mutual_information
-from eigenview.evaluation.drawn_fits import fit_draws
-from eigenview.evaluation.few_label import draw_labels
+from eigenview.evaluation.few_label import draw_labels, fit_draws
 from eigenview.evaluation.scores import mean_interval, subsample_interval
+from eigenview.evaluation.similarity import contingency, normalised_mutual_information
 from eigenview.graph.clustering import adjusted_rand_index
 
 

@@ -18,22 +18,12 @@ from sklearn.neighbors import KNeighborsClassifier
 from torch import Tensor
 
 from eigenview.data import decoded, open_source, subset
-from eigenview.evaluation import (
-    DepthProtocol,
-    Folds,
-    RawPixels,
-    Subject,
-    adjusted_rand_index,
-    cluster,
-    contingency,
-    extract,
-    fit_logistic,
-    fold_scores,
-    knn_predict,
-    normalised_mutual_information,
-    predict_depth,
-    read_folds,
-)
+from eigenview.evaluation import DepthProtocol, Folds, Subject, extract, fit_logistic, knn_predict
+from eigenview.evaluation.dense import predict_depth
+from eigenview.evaluation.evaluating import evaluate
+from eigenview.evaluation.similarity import cluster, contingency, normalised_mutual_information
+from eigenview.evaluation.subjects import RawPixels, read_folds
+from eigenview.graph.clustering import adjusted_rand_index
 from eigenview.nn import build_encoder
 from eigenview.runs import open_run
 from eigenview.views import CentreView
@@ -151,6 +141,6 @@ def test_stl10_is_measured_on_its_official_folds():
     folds = read_folds(table)
     assert [len(fold) for fold in folds] == [1000] * 10
     pixels = Subject("raw pixels", RawPixels(16), CentreView(16, 16))
-    scores = list(fold_scores(pixels, Folds(decoded(open_source(table)), folds), protocols=["knn"]))
+    scores = list(evaluate(pixels, Folds(decoded(open_source(table)), folds), protocols=["knn"]))
     assert scores
     assert all(0.2 < score.value < 0.4 for score in scores)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eigenview.evaluation import shown_as
+from eigenview.evaluation.evaluating import shown_as
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,13 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from eigenview.errors import DataError, SettingError
-from eigenview.export import export, load_exported, read_card
+from eigenview.export import export, load_exported
 from eigenview.export.names import ARCHITECTURES, TIMM, architecture_of, expected_shapes
 from eigenview.export.onnx_file import check_onnx
 from eigenview.files import to_json
 from eigenview.nn import build_encoder, read_weights
 from eigenview.runs import open_named, open_run
+from eigenview.runs.card import read_card
 from eigenview.views import EVALUATIONS, CentreView
 from tests.training.runs import run_quietly, settings
 

@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import load_file
 
 from eigenview.errors import DataError
-from eigenview.export import export_towers
+from eigenview.export.towers import export_towers
 from eigenview.nn import Tokenizer
 from eigenview.runs import open_run
 from tests.training.runs import run_quietly, settings

@@ -16,7 +16,7 @@ from PIL import Image, ImageDraw
 from safetensors.numpy import load_file
 
 import eigenview as ev
-from eigenview.export import read_card
+from eigenview.runs.card import read_card
 from tests.cli.commands import eigenview, succeeded
 
 CLOCKS = {"seconds", "views_per_second"}  # of a line of metrics: what differs from one run to the next

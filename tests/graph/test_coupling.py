@@ -137,7 +137,7 @@ def test_a_graph_held_whole_equals_one_in_blocks(prior, divergence, partition, t
         return
     indicators = divergence != "cross_entropy"
     if target == "many labels":
-        monkeypatch.setattr("eigenview.graph.targets.EDGES_PER_ANCHOR", 0)
+        monkeypatch.setattr("eigenview.graph.partition.EDGES_PER_ANCHOR", 0)
     graph = (torch.rand(24, 24, generator=torch.Generator().manual_seed(2)) > 0.8).double()
     targets = {
         "two views": crops(12, 2, as_indicators=indicators),
@@ -180,7 +180,7 @@ def test_many_positives_found_block_by_block_equal_listed_ones(prior, divergence
     spec = Coupling(LaplacianKernel(0.5), prior=prior, divergence=divergence, reduction="sum", block_size=4)
     target = from_labels(labels, as_indicators=divergence != "cross_entropy" or prior == "bernoulli")
     listed = spec(z, target=target)
-    monkeypatch.setattr("eigenview.graph.targets.EDGES_PER_ANCHOR", 0)
+    monkeypatch.setattr("eigenview.graph.partition.EDGES_PER_ANCHOR", 0)
     assert_same(spec(z, target=target), listed, [z])
 
 
@@ -285,6 +285,15 @@ def test_float32_gradients_stay_right_when_positives_are_close(kernel, apart):
         (gradients[dtype],) = torch.autograd.grad(Coupling(kernel)(z, target=two_views(128)), z)
     error = (gradients[torch.float32].double() - gradients[torch.float64]).norm() / gradients[torch.float64].norm()
     assert error < 1e-3
+
+
+@pytest.mark.parametrize("kernel", [LaplacianKernel(0.1), kernels.ExponentialKernel(0.5, 0.1)], ids=repr)
+def test_twins_that_are_no_positives_are_alike_held_whole_and_in_blocks(kernel):
+    z = embeddings(12, seed=28).detach()
+    z[1], z[8] = z[0] * (1 + 1e-12), z[2]
+    z.requires_grad_()
+    whole, blocks = (Coupling(kernel, block_size=size)(z, target=two_views(6)) for size in (None, 5))
+    assert_same(whole, blocks, [z], 1e-9)
 
 
 @pytest.mark.parametrize("name", oracle.KERNELS)

@@ -7,7 +7,7 @@ import torch
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.graph import kernels
-from eigenview.graph.geometry import Geometry, distance_power, unit_rows
+from eigenview.graph.geometry import Geometry, unit_rows, with_transpose
 from eigenview.graph.kernel_text import read_kernel
 from eigenview.graph.kernels import (
     CauchyKernel,
@@ -21,7 +21,9 @@ from eigenview.graph.kernels import (
     StudentTKernel,
     concatenated,
 )
+from eigenview.graph.pointwise import distance_power, log_add, log_tail
 from eigenview.graph.scalars import learnable
+from eigenview.graph.targets import Edges
 from tests import oracle
 
 
@@ -86,13 +88,39 @@ def test_gradients_are_finite_at_zero_distance_for_every_gamma(gamma, dtype):
     assert kernel.pairs(a, y).abs().max() == 0
 
 
-@pytest.mark.parametrize("gamma", [0.3, 0.5, 1.0])
-def test_the_parabola_near_zero_is_continuous_and_out_of_the_way(gamma):
-    floor = 16 * torch.finfo(torch.float64).eps
-    squared = torch.tensor([floor * 0.999999, floor, floor * 1.000001, 1e-6, 4.0], dtype=torch.float64)
-    powers = distance_power(squared, gamma)
-    torch.testing.assert_close(powers, squared ** (gamma / 2), rtol=2e-6, atol=0)
-    torch.testing.assert_close(powers[3:], squared[3:] ** (gamma / 2), rtol=1e-13, atol=0)
+@pytest.mark.parametrize("gamma", [0.1, 0.3, 0.5, 1.0, 1.5, 3.0])
+def test_powers_are_exact_and_their_slopes_fall_to_0_where_rounding_rules(gamma):
+    least = torch.finfo(torch.float64).eps ** 2
+    squared = torch.tensor([0.0, least / 100, least, 1e-6, 4.0], dtype=torch.float64, requires_grad=True)
+    powers = distance_power(squared, gamma, scale=-3.0)
+    for r, power in zip(squared.tolist(), powers.tolist(), strict=True):
+        assert power == pytest.approx(-3 * r ** (gamma / 2), rel=1e-13, abs=0)
+    (slopes,) = torch.autograd.grad(powers.sum(), squared)
+    for r, slope in zip(squared.tolist(), slopes.tolist(), strict=True):
+        formula = -3 * gamma / 2 * (r ** (gamma / 2 - 1) if r >= least else r ** (gamma / 2) / least)
+        assert slope == pytest.approx(formula, rel=1e-13, abs=0)
+
+
+def test_a_learnable_scale_or_width_changes_nothing():
+    squared = rows(5, 12).detach().square()
+    for number, tensor in [
+        (
+            distance_power(squared, 0.7, scale=-3.0),
+            distance_power(squared, 0.7, scale=torch.tensor(-3.0, dtype=torch.float64)),
+        ),
+        (log_tail(squared, 0.3, 2.0), log_tail(squared, torch.tensor(0.3, dtype=torch.float64), 2.0)),
+    ]:
+        torch.testing.assert_close(number, tensor, rtol=0, atol=1e-14)
+
+
+def test_pointwise_functions_have_the_gradients_of_their_formulas():
+    x, y = rows(4, 13), rows(4, 14)
+    assert torch.autograd.gradcheck(lambda r: log_tail(r.square(), 0.3, 2.0), x)
+    assert torch.autograd.gradcheck(log_add, (x, y))
+    far = torch.tensor([-1000.0, 0.0, 1000.0], dtype=torch.float64, requires_grad=True)
+    total = log_add(far, -far)
+    assert total.tolist() == [1000.0, oracle.LN(2), 1000.0]
+    assert torch.autograd.grad(total.sum(), far)[0].tolist() == [-1.0, 0.0, 1.0]
 
 
 def test_collapsed_embeddings_have_exactly_zero_distance():
@@ -211,10 +239,36 @@ def test_unit_rows_have_the_gradients_of_autograd_once_and_twice():
     assert torch.equal(unit_rows(torch.zeros(2, 3)), torch.zeros(2, 3))
 
 
-def test_distances_among_rows_have_the_gradients_of_autograd():
+def test_distances_among_rows_have_the_gradients_of_autograd_once_and_twice():
     rows = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(1)).requires_grad_()
-    listed = (torch.arange(6), torch.arange(6).roll(3))
-    assert torch.autograd.gradcheck(lambda z: Geometry(z, z, exact=listed).squared_distance, rows)
+    one_each = Edges(torch.arange(6), torch.arange(6).roll(3), torch.ones(6), is_one_each=True)
+    several = Edges(torch.tensor([0, 0, 4]), torch.tensor([1, 5, 2]), torch.ones(3))
+    for own in (one_each, several, None):
+        assert torch.autograd.gradcheck(lambda z, own=own: Geometry(z, z, exact=own).squared_distance, rows)
     assert torch.autograd.gradcheck(lambda z: Geometry(z, z.flip(0), paired=True).squared_distance, rows)
+    two_sides = (lambda a, y: Geometry(a, y).squared_distance, (rows, rows.detach()[:4].sin().requires_grad_()))
+    assert torch.autograd.gradcheck(*two_sides)
+    assert torch.autograd.gradgradcheck(*two_sides)
+    assert torch.autograd.gradgradcheck(lambda z: Geometry(z, z, exact=one_each).squared_distance, rows)
     plain = Geometry(rows, rows.clone()).squared_distance
     torch.testing.assert_close(Geometry(rows, rows).squared_distance, plain, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_the_distance_of_listed_pairs_has_no_rounding(dtype):
+    z = torch.randn(4, 8, dtype=dtype, generator=torch.Generator().manual_seed(2)).repeat(2, 1)
+    z[4:] += 1e-4 * torch.randn(4, 8, dtype=dtype, generator=torch.Generator().manual_seed(3))
+    listed = Edges(torch.arange(8), torch.arange(8).roll(4), torch.ones(8), is_one_each=True)
+    squared = Geometry(z, z, exact=listed).squared_distance
+    for i in range(8):
+        difference = z[i].double() - z[(i + 4) % 8].double()
+        assert squared[i, (i + 4) % 8].item() == pytest.approx(difference.square().sum().item(), rel=1e-6)
+
+
+def test_a_matrix_with_its_transpose_is_a_new_one():
+    matrix = torch.randn(5, 5, generator=torch.Generator().manual_seed(4))
+    for given in (matrix, matrix.T):
+        before = given.clone()
+        expected = torch.stack([torch.stack([before[i, j] + before[j, i] for j in range(5)]) for i in range(5)])
+        assert torch.equal(with_transpose(given), expected)
+        assert torch.equal(given, before)

@@ -10,8 +10,7 @@ from scipy import stats
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.lab import LabSettings
-from eigenview.lab.alignment_plane import WIDTH, run, weighted
-from eigenview.lab.circle import angle_density, angles, plane_density, put_on_circle
+from eigenview.lab.alignment_plane import WIDTH, angle_density, angles, plane_density, put_on_circle, run, weighted
 from eigenview.lab.images import digits
 from eigenview.losses import alignment, uniformity, uniformity_floor
 

@@ -12,7 +12,6 @@ from torch.nn.functional import normalize
 from eigenview.errors import SettingError
 from eigenview.graph import GaussianKernel
 from eigenview.graph.laplacian import laplacian, laplacian_trace
-from eigenview.lab.agreement import clusters_of, interval, rand_index
 from eigenview.lab.bipartite import (
     CONCEPTS,
     TEMPERATURE,
@@ -22,7 +21,9 @@ from eigenview.lab.bipartite import (
     learned,
     synthetic_pairs,
 )
+from eigenview.lab.figures import interval
 from eigenview.lab.planted import row_normalised
+from eigenview.lab.similarity import clusters_of, rand_index
 from eigenview.losses import clip_loss
 
 

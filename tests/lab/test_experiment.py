@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ def test_an_unknown_experiment_is_refused_with_the_names_there_are(tmp_path):
 
 
 def test_a_missing_module_is_named(monkeypatch, tmp_path):
-    entry = Experiment("lost", "Lost", "It is lost.", experiment._in("lost"))
+    entry = Experiment("lost", "Lost", "It is lost.", partial(experiment.run_module, "lost"))
     monkeypatch.setattr(experiment, "EXPERIMENTS", Table("experiment", {"lost": entry}))
     with pytest.raises(SettingError, match=r"no module eigenview\.lab\.lost"):
         run_experiment("lost", tmp_path)

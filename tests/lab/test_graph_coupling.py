@@ -9,6 +9,7 @@ from torch.nn.functional import normalize
 
 from eigenview.graph import GaussianKernel
 from eigenview.lab import LabSettings
+from eigenview.lab.finite_views import CROSS, shifted_digits
 from eigenview.lab.graph_coupling import (
     along_training,
     convergence_of,
@@ -19,7 +20,6 @@ from eigenview.lab.graph_coupling import (
 )
 from eigenview.lab.planted import planted_graph, row_normalised
 from eigenview.lab.random_graphs import closed_form
-from eigenview.lab.shifted_digits import SHIFTS, shifted_digits
 from tests.lab.every_graph import enumerated
 
 QUICK = LabSettings(is_quick=True)
@@ -87,7 +87,7 @@ def test_sampled_graphs_average_to_the_cross_entropy():
 
 def test_shifted_digits_are_the_same_picture_moved_by_a_pixel():
     digits = shifted_digits(7)
-    pictures = digits.views.view(len(SHIFTS), 7, 8, 8)
+    pictures = digits.views.view(len(CROSS), 7, 8, 8)
     assert torch.equal(pictures[1][:, :, :-1], pictures[0][:, :, 1:])  # looked at one pixel further right
     assert torch.equal(pictures[4][:, 1:], pictures[0][:, :-1])
     assert float(digits.pairs.sum()) == pytest.approx(1)

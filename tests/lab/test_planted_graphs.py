@@ -11,11 +11,12 @@ from torch import Tensor
 from eigenview.errors import SettingError
 from eigenview.graph import CosineKernel, Coupling, GaussianKernel, from_graph
 from eigenview.graph.laplacian import laplacian
-from eigenview.lab.agreement import clusters_of, interval, leading_directions, principal_angles, rand_index
 from eigenview.lab.descent import minimised
+from eigenview.lab.figures import interval
 from eigenview.lab.graph_coupling import cross_entropy_of_graphs
 from eigenview.lab.planted import detectable_mixing, eigenvectors, planted_graph, row_normalised
 from eigenview.lab.planted_graphs import BLOCKS, KERNELS, descend, learned
+from eigenview.lab.similarity import clusters_of, leading_directions, principal_angles, rand_index
 
 SEEDS = range(4)
 

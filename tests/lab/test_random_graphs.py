@@ -8,15 +8,16 @@ from scipy import stats
 from torch import Tensor
 
 from eigenview.lab.planted import row_normalised
-from eigenview.lab.priors import entropy, side_by_side
 from eigenview.lab.random_graphs import (
     acceptance_rate,
     closed_form,
     edge_probabilities,
+    entropy,
     expected_total_variation,
     field_sample,
     graph_number,
     sampled_by_rejection,
+    side_by_side,
     total_variation,
 )
 from tests.lab.every_graph import enumerated

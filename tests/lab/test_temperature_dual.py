@@ -9,7 +9,7 @@ import torch
 
 from eigenview.errors import ShapeError
 from eigenview.lab import LabSettings
-from eigenview.lab.shifted_digits import shifted_digits
+from eigenview.lab.finite_views import shifted_digits
 from eigenview.lab.temperature_dual import best_dual, follow, queries, run, solve_random, solved_directly
 from eigenview.losses import entropy_dual, maximum_entropy
 

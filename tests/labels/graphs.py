@@ -5,7 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from eigenview.labels import ImageGraph, image_graph
+from eigenview.labels import image_graph
+from eigenview.labels.graph import ImageGraph
 
 
 def clouds(classes: int = 3, each: int = 30, *, spread: float = 0.6, seed: int = 0) -> tuple[ImageGraph, Tensor]:

@@ -7,7 +7,8 @@ import pytest
 import torch
 
 from eigenview.errors import DataError, SettingError
-from eigenview.labels import CHOOSERS, choose, choosing, image_graph
+from eigenview.labels import choose, choosing, image_graph
+from eigenview.labels.choosing import CHOOSERS
 from eigenview.labels.graph import graph_of_neighbours
 from tests.labels.graphs import clouds, some_labels
 

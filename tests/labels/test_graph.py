@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.labels.graph import image_graph, projection, two_projections
+from eigenview.graph.principal import projection, two_projections
+from eigenview.labels.graph import image_graph
 
 
 def drawn(n: int = 40, d: int = 5, seed: int = 0) -> Tensor:

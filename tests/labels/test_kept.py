@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from eigenview.errors import SettingError
-from eigenview.labels import image_graph, kept, kept_graph
+from eigenview.labels import graph, image_graph, kept_graph
 from eigenview.search import Embeddings, open_embeddings
 
 
@@ -23,7 +23,7 @@ def test_a_graph_read_back_is_the_one_made(tmp_path: Path, monkeypatch: pytest.M
     embeddings = stored(tmp_path)
     made = kept_graph(embeddings, neighbours=5).graph
     assert np.allclose(made.weights.toarray(), image_graph(embeddings.vectors, neighbours=5).weights.toarray())
-    monkeypatch.setattr(kept, "nearest", None)  # would fail if it searched again
+    monkeypatch.setattr(graph, "nearest", None)  # would fail if it searched again
     again = kept_graph(embeddings, neighbours=5).graph
     assert np.array_equal(made.weights.toarray(), again.weights.toarray())
     assert kept_graph(embeddings, neighbours=9).graph.joined == 9
@@ -71,7 +71,7 @@ def test_an_approximate_graph_says_its_recall(tmp_path: Path) -> None:
 
 def test_exact_search_gives_way_when_it_would_take_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("faiss")
-    monkeypatch.setattr(kept, "BEARABLE", 0)
+    monkeypatch.setattr(graph, "BEARABLE", 0)
     recall = kept_graph(stored(tmp_path)).recall
     assert recall is not None
     assert 0.5 < recall.share <= 1

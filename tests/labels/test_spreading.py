@@ -8,16 +8,8 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.labels import (
-    ImageGraph,
-    LiveLabels,
-    graph_and_head,
-    harmonic,
-    image_graph,
-    label_spreading,
-    live,
-    poisson,
-)
+from eigenview.labels import LiveLabels, graph_and_head, harmonic, image_graph, label_spreading, live, poisson
+from eigenview.labels.graph import ImageGraph
 from tests.labels.graphs import clouds, some_labels
 
 WAYS = [label_spreading, harmonic, poisson, graph_and_head]

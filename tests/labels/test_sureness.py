@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from eigenview.labels import ImageGraph, LiveLabels, graph_and_head, image_graph, label_spreading
-from eigenview.labels.sureness import JUDGED, asked_about, belief, cautious_sureness, foretold, temperature
+from eigenview.labels import LiveLabels, graph_and_head, image_graph, label_spreading
+from eigenview.labels.graph import ImageGraph
+from eigenview.labels.live import JUDGED, asked_about, belief, cautious_sureness, foretold, temperature
 from tests.labels.graphs import clouds, some_labels
 
 

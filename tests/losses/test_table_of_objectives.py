@@ -9,7 +9,6 @@ import torch
 
 from eigenview import losses
 from eigenview.graph.coupling import Coupling, log_partition
-from eigenview.graph.geometry import distance_power
 from eigenview.graph.kernels import (
     CauchyKernel,
     CosineKernel,
@@ -21,6 +20,7 @@ from eigenview.graph.kernels import (
     concatenated,
 )
 from eigenview.graph.laplacian import laplacian_trace
+from eigenview.graph.pointwise import distance_power
 from eigenview.graph.targets import SameItem, from_captions, from_graph, two_views
 from eigenview.graph.transport import sinkhorn
 from tests import oracle

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from eigenview.data import FolderSource
 from eigenview.errors import EigenviewError
-from eigenview.nn import InputSpec, load_encoder
+from eigenview.nn import load_encoder
+from eigenview.nn.inputs import InputSpec
 from eigenview.views import CentreView
 
 

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from eigenview.errors import SettingError, ShapeError
-from eigenview.nn import SplitBatchNorm, SynchronisedBatchNorm, split_batch_norm, synchronise
-from eigenview.nn.batch_norm import keep_statistics
+from eigenview.nn import split_batch_norm, synchronise
+from eigenview.nn.batch_norm import SplitBatchNorm, SynchronisedBatchNorm, keep_statistics
 from tests.processes import run_processes
 
 ROWS, CHANNELS = 8, 3

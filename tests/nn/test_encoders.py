@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 from eigenview.errors import SettingError, ShapeError
-from eigenview.nn import ENCODERS, SmallAlexNet, build_encoder
+from eigenview.nn import ENCODERS, build_encoder
+from eigenview.nn.alexnet import SmallAlexNet
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -117,7 +118,7 @@ def test_width_multiplies_the_features(name):
 
 @pytest.mark.parametrize("normalization", ["batch", "group"])
 @pytest.mark.parametrize("channels", [1, 3])
-@pytest.mark.parametrize("name", ["small", "alexnet", "resnet18", "resnet50", "resnext50_32x4d"])
+@pytest.mark.parametrize("name", ["small", "small-deep", "alexnet", "resnet18", "resnet50", "resnext50_32x4d"])
 def test_every_encoder_gives_features_that_learn(name, channels, normalization):
     torch.manual_seed(0)
     encoder = build_encoder(name, width=0.25, channels=channels, normalization=normalization, image_size=16)
@@ -142,6 +143,16 @@ def test_the_small_encoder_takes_small_images_of_any_size(size):
     features = build_encoder("small")(torch.randn(4, 3, size, size))
     assert features.shape == (4, 256)
     assert bool((features.std(dim=0) > 0).all())
+
+
+def test_the_deeper_small_encoder_adds_what_its_layers_say():
+    torch.manual_seed(0)
+    encoder, maps = build_encoder("small-deep", width=0.25).eval(), torch.randn(2, 8, 6, 6)
+    convolution, norm, rectified, residual = encoder.conv2
+    once = rectified(norm(convolution(maps)))
+    inner = torch.relu(residual[1](residual[0](once)))
+    torch.testing.assert_close(encoder.conv2(maps), once + inner)
+    assert [len(getattr(encoder, f"conv{number}")) for number in (1, 2, 3, 4)] == [3, 4, 4, 3]
 
 
 def test_group_norm_never_has_groups_of_one_channel():
@@ -212,7 +223,7 @@ def test_wrong_images_are_refused():
     ("name", "options", "message"),
     [
         ("resnet_18", {}, "did you mean resnet18"),
-        ("vgg", {}, "encoder must be one of small, alexnet, resnet18"),
+        ("vgg", {}, "encoder must be one of small, small-deep, alexnet"),
         ("small", {"stem": "cifar"}, "belong to the ResNets"),
         ("resnet18", {"stem": "tiny"}, "stem must be auto, imagenet, stl, cifar"),
         ("resnet18", {"width": 0}, "width must be a positive multiplier"),

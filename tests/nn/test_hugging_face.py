@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.errors import DataError, SettingError
-from eigenview.nn import LoadedEncoder, build_encoder, load_encoder
+from eigenview.nn import build_encoder, load_encoder
+from eigenview.nn.inputs import LoadedEncoder
 from tests.nn.library_checks import assert_same, grey_levels_apart, noise, refuses, stirred
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed", exc_type=ImportError)

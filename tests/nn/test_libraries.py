@@ -14,7 +14,8 @@ import torch
 from safetensors.torch import save_file
 from torch import nn
 
-from eigenview.nn import build_encoder, has_pretrained_efficientnet, libraries, load_encoder
+from eigenview.nn import build_encoder, libraries, load_encoder
+from eigenview.nn.build import has_pretrained_efficientnet
 from tests.nn.library_checks import assert_same, grey_levels_apart, noise, refuses, stirred
 
 timm = pytest.importorskip("timm", reason="timm is not installed", exc_type=ImportError)

@@ -10,7 +10,8 @@ import torch
 
 from eigenview.errors import SettingError
 from eigenview.names import named_code
-from eigenview.nn import Encoder, SmallEncoder, WrappedEncoder, build_encoder, is_own_encoder
+from eigenview.nn import Encoder, SmallEncoder, build_encoder, is_own_encoder
+from eigenview.nn.wrapped import WrappedEncoder
 
 CODE = """
 import torch

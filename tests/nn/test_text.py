@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.nn import TextTower, TextTransformer, Tokenizer
-from eigenview.nn.text import by_length
+from eigenview.nn import TextTower, Tokenizer
+from eigenview.nn.text import TextTransformer, by_length
 
 CAPTIONS = [f"a {colour} {thing} on the {place}" for colour in "red green blue".split() for thing in "dog cat".split()
             for place in "beach grass street".split()]  # fmt: skip

@@ -10,11 +10,10 @@ import torch
 from torch import nn
 
 from eigenview.errors import SettingError
-from eigenview.export import export_towers
+from eigenview.export.towers import export_towers
 from eigenview.methods.caption_map import given_vectors
 from eigenview.nn import Tokenizer
-from eigenview.nn.text_build import build_text_encoder
-from eigenview.nn.text_libraries import library_tokens
+from eigenview.nn.text import build_text_encoder, library_tokens
 from eigenview.runs import open_run
 from tests.nn.library_checks import assert_same, stirred
 from tests.training.runs import run_quietly, settings

@@ -8,7 +8,7 @@ from torch import nn
 
 from eigenview.errors import SettingError
 from eigenview.nn import build_encoder, load_weights
-from eigenview.nn.positions import fitted_positions, stretch_positions
+from eigenview.nn.vit import fitted_positions, stretch_positions
 
 
 def tiny(size: int = 16, **options: object):

@@ -9,16 +9,9 @@ import torch
 from torch import nn
 
 from eigenview.errors import SettingError
-from eigenview.optim import (
-    LARC,
-    LARS,
-    OPTIMIZERS,
-    Apart,
-    build_optimizer,
-    build_schedule,
-    parameter_groups,
-    set_learning_rate,
-)
+from eigenview.optim import Apart, build_optimizer, build_schedule, parameter_groups, set_learning_rate
+from eigenview.optim.build import OPTIMIZERS
+from eigenview.optim.optimizers import LARC, LARS
 
 STEPS, RATE, DECAY, TRUST = 5, 0.3, 0.02, 0.01
 

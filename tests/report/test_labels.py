@@ -6,7 +6,7 @@ import base64
 from pathlib import Path
 
 from eigenview.report import write_report
-from eigenview.runs.shown_labels import ShownGroup, ShownLabels, ShownPicture, write_shown_labels
+from eigenview.runs.contents import ShownGroup, ShownLabels, ShownPicture, write_shown_labels
 from tests.report.example_run import write_run
 
 PICTURE = base64.b64encode(b"\xff\xd8 no picture, but its bytes").decode()

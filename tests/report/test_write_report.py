@@ -40,8 +40,8 @@ def test_the_top_says_verdict_score_interval_and_gain(tmp_path):
         next(score for score in run.scores if (score.subject, score.name) == (subject, "linear"))
         for subject in ("run", "untrained", "raw pixels")
     )
-    told = summarise(run)
-    said = told.sentence.replace("\N{NO-BREAK SPACE}", " ")
+    _, _, sentence = summarise(run)
+    said = sentence.replace("\N{NO-BREAK SPACE}", " ")
     assert f"{100 * own.value:.1f} %" in said
     assert f"95 % interval {100 * own.interval[0]:.1f} to {100 * own.interval[1]:.1f}" in said
     assert f"{100 * (own.value - untrained.value):.1f} points above the untrained encoder" in said
@@ -53,7 +53,7 @@ def test_a_difference_that_chance_would_show_is_called_so(tmp_path):
     own = next(score for score in run.scores if (score.subject, score.name) == ("run", "linear"))
     same = replace(own, subject="untrained")
     others = tuple(score for score in run.scores if (score.subject, score.name) != ("untrained", "linear"))
-    said = summarise(replace(run, scores=(*others, same))).sentence
+    _, _, said = summarise(replace(run, scores=(*others, same)))
     assert "0.0 points above the untrained encoder (within chance, p = 1.000)" in said
     assert "raw pixels (within" not in said
 
@@ -64,7 +64,7 @@ def test_scores_stand_with_baselines_of_the_same_protocol_only(tmp_path):
     for measure in measures(run):
         assert {score.subject for score in measure.baselines} == {"untrained", "raw pixels"}
         assert {score.protocol_hash for score in measure.baselines} == {measure.own.protocol_hash}
-        assert measure.rows[1].p_value == compare(measure.own, measure.baselines[0])[1].p_value
+        assert measure.compared[0].p_value == compare(measure.own, measure.baselines[0])[1].p_value
 
 
 def test_an_adapted_run_stands_beside_its_own_starting_point(tmp_path):
@@ -76,7 +76,7 @@ def test_an_adapted_run_stands_beside_its_own_starting_point(tmp_path):
     first = headline(RunContents.of(folder))[0]
     own, start = first.own, first.baselines[0]
     assert (own.subject, start.subject, start.name) == ("run", "starting point", "linear")
-    said = summarise(RunContents.of(folder)).sentence
+    _, _, said = summarise(RunContents.of(folder))
     assert f"{100 * (own.value - start.value):.1f} points above its starting point" in said
     text = read(write_report([folder]))
     assert '<span class="name">starting point</span>' in text
@@ -197,7 +197,7 @@ def test_the_top_prefers_a_score_whose_baselines_were_measured(tmp_path):
     run = write_run(tmp_path / "run", has_sample=False, has_scores=False)
     write_scores(RunDirectory(run), 0, data={"test": "a", "set": "alone"}, rate=0.9, has_baselines=False)
     write_scores(RunDirectory(run), 1, data={"test": "b", "set": "beside"}, rate=0.7)
-    said = summarise(RunContents.of(run)).sentence
+    _, _, said = summarise(RunContents.of(run))
     assert "linear probe on beside" in said
     assert "no baseline" not in said
 

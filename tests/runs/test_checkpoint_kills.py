@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 import pytest
 import torch
 
-from eigenview.runs import Checkpoint, Checkpoints
+from eigenview.runs import Checkpoint
+from eigenview.runs.checkpoints import Checkpoints
 from tests.processes import exit_codes_of
 from tests.runs.kills import was_stopped
 

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from eigenview.errors import DataError
-from eigenview.runs import Checkpoint, Checkpoints, checkpoints
-from eigenview.runs.checkpoints import SEAL, STATE, WEIGHTS
+from eigenview.runs import Checkpoint, checkpoints
+from eigenview.runs.checkpoints import SEAL, STATE, WEIGHTS, Checkpoints
 
 
 def some(value: float) -> Checkpoint:

@@ -8,8 +8,8 @@ import pytest
 
 from eigenview.errors import DataError, SettingError
 from eigenview.methods import METHODS
-from eigenview.runs import load_config, merge_settings, read_config
-from eigenview.runs.config import save_config
+from eigenview.runs import merge_settings, read_config
+from eigenview.runs.config import load_config, save_config
 
 BASE = {"source": "digits", "out": "runs/x", "epochs": 1}
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from eigenview.errors import SettingError
-from eigenview.runs import RunLock
+from eigenview.runs.lock import RunLock
 from tests.processes import exit_codes_of, forking
 
 

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from eigenview.errors import DataError
-from eigenview.runs import Metrics, MetricsFile, number
+from eigenview.runs import MetricsFile, number
+from eigenview.runs.metrics import Metrics
 
 LINES = [
     {"step": 1, "epoch": 0, "loss": 3.0, "chance": 4.0, "alarms": []},

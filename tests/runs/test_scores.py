@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from eigenview.errors import DataError
-from eigenview.runs import SEEN, Score, ScoreFolder
+from eigenview.runs import SEEN, Score
+from eigenview.runs.scores import ScoreFolder
 
 SCORE = Score(
     "knn",

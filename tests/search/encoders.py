@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 
 from eigenview.nn import Encoder, build_encoder
-from eigenview.search import reading
+from eigenview.search import parts
 from eigenview.views import CentreView
 
 VIEW = CentreView(16, 16)
@@ -25,7 +25,7 @@ def small_encoder(seed: int = 0) -> Encoder:
 
 def small_parts() -> None:
     """Parts of 8 images instead of thousands, in this process."""
-    reading.PART_ITEMS = PART
+    parts.PART_ITEMS = PART
 
 
 def write_pictures(root: Path, names: list[str]) -> Path:

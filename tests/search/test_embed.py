@@ -14,10 +14,12 @@ import pyarrow.parquet as parquet
 import pytest
 import torch
 
-from eigenview.data import ArraySource, FolderSource, ShapesSource, ShardSource
+from eigenview.data import ArraySource, FolderSource
+from eigenview.data.shapes import ShapesSource
+from eigenview.data.shards import ShardSource
 from eigenview.errors import DataError, SettingError
 from eigenview.nn import Encoder
-from eigenview.search import embed, open_embeddings, reading
+from eigenview.search import embed, open_embeddings, parts
 from tests.data.pictures import write_broken_files
 from tests.data.test_shards import write_tar
 from tests.processes import run_processes
@@ -29,7 +31,7 @@ NAMES = [f"{number:02d}.png" for number in range(21)]
 
 @pytest.fixture(autouse=True)
 def _parts_of_eight(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reading, "PART_ITEMS", PART)
+    monkeypatch.setattr(parts, "PART_ITEMS", PART)
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".npy"])

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from eigenview.cli import main
 from eigenview.export import export
-from eigenview.nn import build_encoder, has_pretrained_efficientnet, load_encoder
+from eigenview.nn import build_encoder, load_encoder
+from eigenview.nn.build import has_pretrained_efficientnet
 from eigenview.views import CentreView
 from tests.nn.library_checks import stirred
 

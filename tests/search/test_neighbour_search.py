@@ -23,9 +23,9 @@ from eigenview.search import (
     neighbours,
     open_embeddings,
 )
-from eigenview.search.about import anchored
+from eigenview.search.contact import LINE, PAPER, Block, Tile, draw_sheet
+from eigenview.search.makers import anchored
 from eigenview.search.pictures import Pictures
-from eigenview.search.sheet import LINE, PAPER, Block, Tile, draw_sheet
 from tests.search.encoders import VIEW, cosines, small_encoder, write_pictures
 from tests.training.runs import run_quietly, settings
 

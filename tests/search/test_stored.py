@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from eigenview.errors import DataError
-from eigenview.search import embed, open_embeddings, reading
+from eigenview.search import embed, open_embeddings, parts
 from eigenview.search.parts import Parts, Piece
 from tests.search.encoders import PART, VIEW, small_encoder, write_pictures
 
@@ -21,7 +21,7 @@ DEEP = "[" * 200_000
 @pytest.fixture
 def written(tmp_path, monkeypatch):
     """A folder with embeddings in both forms."""
-    monkeypatch.setattr(reading, "PART_ITEMS", PART)
+    monkeypatch.setattr(parts, "PART_ITEMS", PART)
     pictures = write_pictures(tmp_path / "pictures", NAMES)
     for suffix in (".npy", ".parquet"):
         embed(small_encoder(), pictures, tmp_path / f"out{suffix}", view=VIEW, workers=0)

@@ -10,7 +10,7 @@ import pytest
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.runs import merge_settings, read_config
 from eigenview.sweeps import gathered, read_fixed, read_words
-from eigenview.sweeps.space import nested, read_space, suggested
+from eigenview.sweeps.config import nested, read_space, suggested
 
 FIXED = {"source": "digits", "epochs": 1}
 

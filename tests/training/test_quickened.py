@@ -16,8 +16,14 @@ GIVEN = {"source": "shapes?count=96&size=24", "encoder": {"name": "small", "widt
 @pytest.fixture
 def machine(monkeypatch):
     """Seconds of a batch by precision, and whether half precision works."""
-    told = {"32": 0.3, "bf16": 0.2, "works": True}
-    monkeypatch.setattr(trial, "seconds_a_batch", lambda config, *_, **__: told[config.precision])
+    told = {"32": 0.3, "bf16": 0.2, "works": True, "compiled": 1.0}
+
+    def seconds(config, *_, **__):
+        if config.compile is True and isinstance(told["compiled"], Exception):
+            raise told["compiled"]
+        return told[config.precision] * (told["compiled"] if config.compile is True else 1.0)
+
+    monkeypatch.setattr(trial, "seconds_a_batch", seconds)
     monkeypatch.setattr(trial, "works_in_half", lambda _: told["works"])
     return told
 
@@ -47,6 +53,31 @@ def test_a_little_faster_is_not_enough(machine, tmp_path):
 def test_kernels_that_crash_are_left_alone(machine, tmp_path):
     machine["works"] = False
     assert precision(tmp_path, minutes=10) == ("32", [])
+
+
+def compiling(tmp_path, **given):
+    prepared = prepare({**GIVEN, "out": tmp_path / "run", **given})
+    reasons = [str(choice) for choice in prepared.choices if choice.name == "compile"]
+    return prepared.config.compile, reasons
+
+
+def test_a_long_run_is_compiled_where_that_is_faster(machine, tmp_path):
+    machine["compiled"] = 0.8
+    reason = "compile = True: 1.25 × as fast here, and the run is long enough"
+    assert compiling(tmp_path, minutes=30) == (True, [reason])
+    assert compiling(tmp_path, minutes=30, precision="32") == (True, [reason])
+
+
+@pytest.mark.parametrize("given", [{"minutes": 10}, {"steps": 9000}, {"minutes": 30, "compile": False}])
+def test_shorter_runs_are_not_compiled(machine, tmp_path, given):
+    machine["compiled"] = 0.8
+    assert compiling(tmp_path, **given) == (given.get("compile", "auto"), [])
+
+
+@pytest.mark.parametrize("told", [0.99, RuntimeError("no compiler")])
+def test_nothing_is_compiled_where_that_saves_nothing_or_fails(machine, tmp_path, told):
+    machine["compiled"] = told
+    assert compiling(tmp_path, minutes=30) == ("auto", [])
 
 
 def test_both_precisions_are_really_timed(tmp_path):

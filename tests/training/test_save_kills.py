@@ -6,7 +6,8 @@ import shutil
 
 import pytest
 
-from eigenview.runs import Checkpoints, RunDirectory, open_run
+from eigenview.runs import RunDirectory, open_run
+from eigenview.runs.checkpoints import Checkpoints
 from tests.processes import exit_codes_of
 from tests.runs.kills import STOPPED, stop_before
 from tests.training.runs import assert_equal_runs, run_on, run_quietly, settings

@@ -47,7 +47,7 @@ def test_a_long_run_becomes_ten_minutes(speed, tmp_path):
 @pytest.mark.parametrize("length", [{"epochs": 4000}, {"steps": 10**6}, {"minutes": 900}])
 def test_a_length_that_was_given_is_kept_and_nothing_measured(length, tmp_path, monkeypatch):
     monkeypatch.setattr(trial, "seconds_a_batch", None)
-    config, _ = last_choice(out=tmp_path / "run", precision="32", **length)
+    config, _ = last_choice(out=tmp_path / "run", precision="32", compile=False, **length)
     assert config.model_dump(include={*length}) == length
 
 
@@ -71,3 +71,36 @@ def test_a_module_of_ones_own_is_measured_and_left_as_it_is(tmp_path):
     assert re.search(r"about \d+ (seconds|minutes)", prepared.choices[-1].reason)
     assert all(torch.equal(before[name], value) for name, value in module.state_dict().items())
     assert all(parameter.grad is None for parameter in module.parameters())
+
+
+TILES = "shapes?count=960&size=64"
+
+
+def fitted(out, **given):
+    prepared = prepare({"source": TILES, "workers": 0, "out": out, "precision": "32", "compile": False, **given})
+    return prepared.config.views, [str(choice) for choice in prepared.choices if choice.name == "views.size"]
+
+
+def test_views_are_made_smaller_where_the_time_would_do_for_few_epochs(speed, tmp_path):
+    speed["seconds"] = 4.0  # 64 images; 960 take a minute
+    views, reasons = fitted(tmp_path / "run", minutes=3)
+    assert (views.size, views.early_size) == (48, 36)  # 64 · √(3/5) = 49.6
+    assert reasons == ["views.size = 48: at 64 pixels the time would do for 3.0 epochs"]
+    views, _ = fitted(tmp_path / "run", minutes=0.2)
+    assert (views.size, views.early_size) == (32, 24)  # not below
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"minutes": 5},
+        {"minutes": 1, "views": {"size": 64}},
+        {"minutes": 1, "views": {"preset": "simclr-imagenet", "size": 64}},
+        {"minutes": 1, "encoder": {"name": "small"}},
+        {"steps": 3},
+    ],
+)
+def test_views_stay_where_time_is_enough_or_somebody_chose(given, speed, tmp_path):
+    speed["seconds"] = 4.0
+    views, reasons = fitted(tmp_path / "run", **given)
+    assert (views.size or 64, reasons) == (64, [])

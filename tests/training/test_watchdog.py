@@ -13,7 +13,7 @@ HEALTHY = Look(step=10, loss=4.0, chance=6.2, rank=40.0, gradient=0.3, prototype
 
 def kinds(looks):
     watchdog = Watchdog()
-    return [alarm.kind for look in looks for alarm in watchdog(look)]
+    return [kind for look in looks for kind in watchdog(look)]
 
 
 def test_a_healthy_run_is_left_alone():

@@ -22,7 +22,7 @@ from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import knn_predict
 from eigenview.runs import RunDirectory, open_run, read_config
 from eigenview.training import Listener, shown_progress, train
-from eigenview.training.online import OnlineKnn
+from eigenview.training.watchdog import OnlineKnn
 from eigenview.views import CentreView, centre_view
 from tests.training.runs import run_quietly, settings
 

@@ -18,7 +18,8 @@ from eigenview.data.source import Share
 from eigenview.errors import DataError, SettingError
 from eigenview.methods.captions import drawn_captions
 from eigenview.runs import RunDirectory, open_run, read_config
-from eigenview.search import embed, text_neighbours
+from eigenview.search import embed
+from eigenview.search.neighbour_search import text_neighbours
 from eigenview.training import Listener
 from eigenview.training.feed import Feed
 from eigenview.training.start import prepare
@@ -225,7 +226,7 @@ def test_an_adapted_encoder_begins_as_it_was_and_moves_slowly(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["clip", "siglip"])
-def test_the_watchdog_barks_where_all_images_are_alike(method, tmp_path):
+def test_the_watchdog_alarms_where_all_images_are_alike(method, tmp_path):
     plain = io.BytesIO()
     Image.new("RGB", (24, 24), COLOURS["red"]).save(plain, "PNG")
     images = [{"bytes": plain.getvalue(), "path": None}] * 48

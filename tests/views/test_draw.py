@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from eigenview.views.draw import uniforms, view_keys
+from eigenview.views.parameters import uniforms, view_keys
 from tests.processes import run_processes
 from tests.views import oracle
 

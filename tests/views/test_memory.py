@@ -4,8 +4,8 @@ import mmap
 import pytest
 import torch
 
-from eigenview.views import memory
-from eigenview.views.memory import empty_floats
+from eigenview.views import augment
+from eigenview.views.augment import empty_floats
 
 CPU = torch.device("cpu")
 LARGE = (12, 3, 512, 512)  # 38 MB
@@ -45,5 +45,5 @@ def test_memory_is_given_back():
 
 
 def test_a_system_without_huge_pages_gives_the_same(monkeypatch):
-    monkeypatch.delattr(memory.mmap, "MADV_HUGEPAGE", raising=False)
+    monkeypatch.delattr(augment.mmap, "MADV_HUGEPAGE", raising=False)
     assert empty_floats(LARGE, CPU).fill_(3.0).sum() == 3.0 * 12 * 3 * 512 * 512

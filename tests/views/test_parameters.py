@@ -6,8 +6,7 @@ import pytest
 from scipy import stats
 
 from eigenview.views import Affine, Blur, Crop, Jitter, Recipe, preset
-from eigenview.views.draw import view_keys
-from eigenview.views.parameters import draw_boxes, draw_colours, draw_sigmas, draw_turns
+from eigenview.views.parameters import draw_boxes, draw_colours, draw_sigmas, draw_turns, view_keys
 from tests.views import oracle
 
 KEYS = view_keys(7, 1, np.arange(20_000), [0])[0]
@@ -145,13 +144,13 @@ def test_blur_and_turns_are_spread_as_asked():
     assert stats.kstest(sigmas, stats.uniform(0.1, 1.9).cdf).pvalue > 1e-3
     turns = draw_turns(Affine(degrees=30, shift=0.1, zoom=(0.5, 2.0), shear=10), KEYS)
     for values, limit in (
-        (turns.angle, np.pi / 6),
-        (turns.shift_x, 0.1),
-        (turns.shift_y, 0.1),
-        (turns.shear, np.pi / 18),
+        (turns["angle"], np.pi / 6),
+        (turns["shift_x"], 0.1),
+        (turns["shift_y"], 0.1),
+        (turns["shear"], np.pi / 18),
     ):
         assert stats.kstest(values, stats.uniform(-limit, 2 * limit).cdf).pvalue > 1e-3
-    assert stats.kstest(np.log2(turns.zoom), stats.uniform(-1, 2).cdf).pvalue > 1e-3
+    assert stats.kstest(np.log2(turns["zoom"]), stats.uniform(-1, 2).cdf).pvalue > 1e-3
 
 
 def test_turning_one_thing_off_leaves_the_rest_as_it_was():

@@ -8,8 +8,7 @@ from scipy.ndimage import gaussian_filter
 
 from eigenview.errors import ShapeError
 from eigenview.views import Blur, Crop, Cropper, Jitter, Recipe, Views, preset
-from eigenview.views.draw import view_keys
-from eigenview.views.parameters import draw_boxes
+from eigenview.views.parameters import draw_boxes, view_keys
 from tests.views import oracle
 from tests.views.photos import ArrayPhoto
 

@@ -86,12 +86,16 @@ def test_any_list_of_crops_makes_any_recipe_multi_crop():
 
 
 @pytest.mark.parametrize(
-    ("shape", "size", "has_blur", "jitter"),
-    [((32, 32, 3), 32, False, 0.4), ((96, 96, 3), 96, True, 0.8), ((120, 160, 3), 120, True, 0.8)],
+    ("shape", "size", "least", "has_blur", "jitter"),
+    [
+        ((32, 32, 3), 32, 0.2, False, 0.4),
+        ((96, 96, 3), 96, 0.08, True, 0.8),
+        ((120, 160, 3), 120, 0.08, True, 0.8),
+    ],
 )
-def test_auto_fits_the_images(shape, size, has_blur, jitter):
+def test_auto_fits_the_images(shape, size, least, has_blur, jitter):
     recipe = auto_recipe(*shape)
-    assert recipe.crops == (Crop(size, 2, (0.08, 1.0)),)
+    assert recipe.crops == (Crop(size, 2, (least, 1.0)),)
     assert (recipe.blur is not None) == has_blur
     assert recipe.jitter.brightness == jitter
 

@@ -8,8 +8,7 @@ from PIL import Image
 from eigenview.errors import SettingError, ShapeError
 from eigenview.views import PRESETS, Affine, Blur, Crop, Jitter, Recipe, ViewBatch, Views, preset
 from eigenview.views import augment as augment_module
-from eigenview.views.draw import view_keys
-from eigenview.views.parameters import draw_boxes, draw_colours
+from eigenview.views.parameters import draw_boxes, draw_colours, view_keys
 from tests.processes import run_processes
 from tests.views import oracle
 

@@ -4,8 +4,6 @@ Every export is a new folder, whole or not at all; nothing that is there is ever
 only in letters that lead nowhere else.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -51,7 +49,10 @@ def export_labels(
         given, struck = session.given(), set(session.standing.struck)
         answers = numbered(session.standing.said, len(session.stored))
     spread = spread_labels(session.stored, given, certain=certain)
-    spread = _without(spread, struck)
+    if unsaid := [row for row in struck if not bool(spread.given[row])]:  # struck out, and nobody answered since
+        even = spread.probabilities.clone()
+        even[unsaid] = 1 / even.shape[1]  # as likely as each other: nothing is said
+        spread = replace(spread, probabilities=even)
     place = _new_folder(out)
     suffix = ".parquet" if form == "parquet" else ".csv"
     pictures = missing = 0
@@ -100,16 +101,6 @@ def _new_folder(out: Path) -> Path:
     raise AssertionError
 
 
-def _without(spread: Suggestions, struck: set[int]) -> Suggestions:
-    """No label for what a person struck out and nobody answered since."""
-    rows = [row for row in struck if not bool(spread.given[row])]
-    if not rows:
-        return spread
-    even = spread.probabilities.clone()
-    even[rows] = 1 / even.shape[1]  # as likely as each other: nothing is said
-    return replace(spread, probabilities=even)
-
-
 def _sorted_pictures(spread: Suggestions, folder: Path, form: Form, source: Source | None) -> tuple[int, int]:
     """Pictures into a folder of their class's own; how many, and how many could not be found."""
     pictures = Pictures(spread.stored, source)
@@ -123,7 +114,10 @@ def _sorted_pictures(spread: Suggestions, folder: Path, form: Form, source: Sour
         inside.mkdir(parents=True, exist_ok=True)
         file = pictures.file(row)
         name = file.name if file is not None else f"{row:06d}.png"
-        target = _free_name(inside, name, taken)
+        stem, suffix = os.path.splitext(name)
+        free = (inside / (name if number == 1 else f"{stem} {number}{suffix}") for number in count(1))
+        target = next(place for place in free if place not in taken)
+        taken.add(target)
         try:
             if file is not None and form == "links":
                 os.symlink(file, target)
@@ -144,11 +138,3 @@ def _sorted_pictures(spread: Suggestions, folder: Path, form: Form, source: Sour
                 raise WriteError(f"no room for the pictures in {printable(folder.parent)}; link them instead") from None
             missing += 1
     return done, missing
-
-
-def _free_name(folder: Path, name: str, taken: set[Path]) -> Path:
-    stem, suffix = os.path.splitext(name)
-    names = (folder / (name if number == 1 else f"{stem} {number}{suffix}") for number in count(1))
-    place = next(free for free in names if free not in taken)
-    taken.add(place)
-    return place

@@ -10,8 +10,7 @@ can also be followed from a page of elsewhere, such as a terminal in the browser
 pictures is refused to other origins, cookie or not.
 """
 
-from __future__ import annotations
-
+import re
 import secrets
 
 from starlette.datastructures import Headers, MutableHeaders, QueryParams
@@ -78,7 +77,9 @@ class Gate:
 
         response = self.refusal(scope, headers) or self.entry(scope)
         if response is None and not (scope["path"].startswith(self.tokens.home) and self.is_known(headers)):
-            response = _refused(403, "Open the address that eigenview label printed: it holds the key to this page.")
+            response = PlainTextResponse(
+                "Open the address that eigenview label printed: it holds the key to this page.", 403
+            )
         if response is None:
             scope = {**scope, "path": scope["path"][len(self.tokens.home) - 1 :]}
         await (response or self.inner)(scope, receive, guarded)
@@ -86,24 +87,24 @@ class Gate:
     def refusal(self, scope: Scope, headers: Headers) -> Response | None:
         """What no token makes good."""
         hosts = headers.getlist("host")
-        if len(hosts) != 1 or _without_port(hosts[0]) not in HOSTS:
-            return _refused(421, "This page is for this machine alone.")
+        if len(hosts) != 1 or re.sub(r":\d+\Z", "", hosts[0]) not in HOSTS:
+            return PlainTextResponse("This page is for this machine alone.", 421)
         origin = headers.get("origin")
         if origin is not None and origin != f"http://{hosts[0]}":
-            return _refused(403, "Another page may not ask here.")
+            return PlainTextResponse("Another page may not ask here.", 403)
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not self.is_visit(scope, headers):
-            return _refused(403, "Another page may not ask here.")
+            return PlainTextResponse("Another page may not ask here.", 403)
         if scope["method"] in ("GET", "HEAD"):
             return None
         if scope["method"] != "POST":
-            return _refused(405, "GET and POST are understood.")
+            return PlainTextResponse("GET and POST are understood.", 405)
         if origin is None:
-            return _refused(403, "What changes something is asked for by the page itself.")
+            return PlainTextResponse("What changes something is asked for by the page itself.", 403)
         if headers.get("content-type", "").partition(";")[0].strip() != "application/json":
-            return _refused(415, "JSON is understood.")
+            return PlainTextResponse("JSON is understood.", 415)
         length = headers.get("content-length", "")
         if not length.isdecimal() or int(length) > LARGEST:
-            return _refused(413, f"At most {LARGEST} bytes, and how many must be said.")
+            return PlainTextResponse(f"At most {LARGEST} bytes, and how many must be said.", 413)
         return None
 
     def entry(self, scope: Scope) -> Response | None:
@@ -114,8 +115,8 @@ class Gate:
         if given is None:
             return None
         if not self.tokens.takes(given):
-            return _refused(
-                403, "This key is not, or no longer, the right one: open the address that was printed last."
+            return PlainTextResponse(
+                "This key is not, or no longer, the right one: open the address that was printed last.", 403
             )
         home = self.tokens.home
         response = RedirectResponse(home, status_code=303)
@@ -132,12 +133,3 @@ class Gate:
         """Whether a person follows a link to the page from elsewhere, which shows it but tells the other nothing."""
         is_door = scope["method"] == "GET" and scope["path"] in ("/", self.tokens.home)
         return is_door and headers.get("sec-fetch-mode") == "navigate"
-
-
-def _without_port(host: str) -> str:
-    name, colon, port = host.rpartition(":")
-    return name if colon and port.isdecimal() else host
-
-
-def _refused(status: int, text: str) -> Response:
-    return PlainTextResponse(text, status_code=status)

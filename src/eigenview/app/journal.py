@@ -4,8 +4,6 @@ Nothing is ever changed or removed: to take something back is a line too. A line
 never told to be done, and is cut off; damage anywhere else is refused, with its line.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Pictures in an order worth looking through: the least sure, labels to doubt, a class, the neighbours of one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -65,11 +63,11 @@ class Lists:
         if about not in spread.classes:
             return Listed(sorted(before))
         number, (best, sureness) = spread.classes.index(about), spread.best()
-        found = [row for row in self._open() if best[row] == number and row not in settled]
+        likely = [row for row in self._open() if best[row] == number and row not in settled]
         if before:
             near = self._graph().neighbours.index[before]
             sureness[before] = spread.probabilities[:, number][near].mean(dim=1).numpy()
-        rows = np.array([*found, *before], dtype=np.int64)
+        rows = np.array([*likely, *before], dtype=np.int64)
         return Listed(rows[np.argsort(sureness[rows], kind="stable")].tolist())
 
     def of_hand(self, about: str) -> Listed:

@@ -3,8 +3,6 @@
 A function of a session and its pictures; it starts nothing and listens nowhere.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Awaitable, Callable, Sequence
@@ -25,7 +23,7 @@ from starlette.routing import Route
 from eigenview.app.exporting import Form, export_labels
 from eigenview.app.gate import Gate, Tokens
 from eigenview.app.lists import Lists, Words
-from eigenview.app.session import NONE, Conflict, Session
+from eigenview.app.session import NONE, Conflict, Session, Standing
 from eigenview.app.thinking import Spread, Thinking
 from eigenview.app.thumbnails import Thumbnails
 from eigenview.data import Source
@@ -48,13 +46,6 @@ class Ask(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class AnswerAsk(Ask):
-    rows: list[int] = Field(min_length=1, max_length=1_000_000)
-    label: str = Field(max_length=400)
-    mode: Literal["ask", "map", "review"]
-    had: list[str] | None = None
-
-
 class SkipAsk(Ask):
     rows: list[int] = Field(min_length=1, max_length=1_000_000)
 
@@ -62,6 +53,10 @@ class SkipAsk(Ask):
 class StrikeAsk(SkipAsk):
     label: str = Field(max_length=400)
     had: list[str] | None = None
+
+
+class AnswerAsk(StrikeAsk):
+    mode: Literal["ask", "map", "review"]
 
 
 class UndoAsk(Ask):
@@ -149,24 +144,13 @@ class Page:
         head += b" " * (-len(head) % 4)
         return struct.pack("<I", len(head)) + head + best.tobytes() + shares.tobytes() + flags.tobytes()
 
-    def answer(self, ask: AnswerAsk) -> None:
+    def answer(self, ask: AnswerAsk) -> Standing:
         predicted, probability = "", 0.0
         row = ask.rows[0]
         is_question = ask.mode == "ask" and len(ask.rows) == 1 and 0 <= row < len(self.session.stored)
         if is_question and not self.session.label(row):
             predicted, probability = self.thinking.spread.says(row)
-        self.session.answer(
-            ask.rows, ask.label, mode=ask.mode, had=ask.had, predicted=predicted, probability=probability
-        )
-
-    def skip(self, ask: SkipAsk) -> None:
-        self.session.skip(ask.rows)
-
-    def strike(self, ask: StrikeAsk) -> None:
-        self.session.strike(ask.rows, ask.label, had=ask.had)
-
-    def undo(self, ask: UndoAsk) -> None:
-        self.session.undo(ask.last)
+        return self.session.answer(**dict(ask), predicted=predicted, probability=probability)
 
     def export(self, ask: ExportAsk) -> dict[str, JSON]:
         exported = export_labels(self.session, self.out, ask.form, certain=ask.certain, source=self.source)
@@ -176,13 +160,14 @@ class Page:
         """What pictures are called, without what all begin with."""
         paths = self.session.stored.paths
         first, last = min(paths), max(paths)
-        same = next((at for at, (one, other) in enumerate(zip(first, last, strict=False)) if one != other), len(first))
+        same = next((at for at, (a, b) in enumerate(zip(first, last, strict=False)) if a != b), len(first))
         shared = first[:same].rpartition("/")
         return [path[len(shared[0]) + len(shared[1]) :] for path in paths]
 
 
 def build_app(page: Page, tokens: Tokens) -> Gate:
     """The application behind its gate."""
+    session = page.session
     routes = [
         Route("/", _home),
         Route("/static/{name}", _static),
@@ -195,9 +180,9 @@ def build_app(page: Page, tokens: Tokens) -> Gate:
         Route("/small/{row:int}", _asked(lambda request: _picture(page.thumbnails.small, page, request))),
         Route("/large/{row:int}", _asked(lambda request: _picture(page.thumbnails.large, page, request))),
         Route("/api/answer", _done(page, AnswerAsk, page.answer), methods=["POST"]),
-        Route("/api/skip", _done(page, SkipAsk, page.skip), methods=["POST"]),
-        Route("/api/strike", _done(page, StrikeAsk, page.strike), methods=["POST"]),
-        Route("/api/undo", _done(page, UndoAsk, page.undo), methods=["POST"]),
+        Route("/api/skip", _done(page, SkipAsk, lambda ask: session.skip(ask.rows)), methods=["POST"]),
+        Route("/api/strike", _done(page, StrikeAsk, lambda ask: session.strike(**dict(ask))), methods=["POST"]),
+        Route("/api/undo", _done(page, UndoAsk, lambda ask: session.undo(ask.last)), methods=["POST"]),
         Route("/api/export", _done(page, ExportAsk, page.export), methods=["POST"]),
     ]
     return Gate(Starlette(routes=routes), tokens)
@@ -215,12 +200,12 @@ def _asked(read: Callable[[Request], Response]) -> Endpoint:
     return endpoint
 
 
-def _done(page: Page, kind: type[Kind], act: Callable[[Kind], dict[str, JSON] | None]) -> Endpoint:
+def _done(page: Page, kind: type[Kind], act: Callable[[Kind], dict[str, JSON] | Standing]) -> Endpoint:
     """A deed asked for by POST: checked, done in a thread, answered with what came of it, or how things stand then."""
 
     def done(ask: Kind, request: Request) -> Response:
         made = act(ask)
-        return _state(page, request) if made is None else JSONResponse(made)
+        return _state(page, request) if isinstance(made, Standing) else JSONResponse(made)
 
     async def endpoint(request: Request) -> Response:
         try:

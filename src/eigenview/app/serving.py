@@ -1,7 +1,5 @@
 """The page opened: a session beside its embeddings, a socket of this machine alone, and a browser."""
 
-from __future__ import annotations
-
 import socket
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence

@@ -4,12 +4,10 @@ Everything here follows from the journal alone, so a session that is opened agai
 other processes are kept out by the folder's lock.
 """
 
-from __future__ import annotations
-
 import time
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -71,9 +69,10 @@ class Session:
         seed: int = 0,
     ) -> None:
         self.folder, self.stored, self.seed = folder, stored, seed
-        self.existing: dict[int, str] = {} if existing is None else named_labels(existing)
-        before = [] if existing is None else existing.classes
-        self.offered = tuple(dict.fromkeys(class_name(name) for name in (*before, *classes)))
+        before = [] if existing is None else [class_name(name) for name in existing.classes]
+        numbers = [] if existing is None else existing.labels.tolist()
+        self.existing = {row: before[number] for row, number in enumerate(numbers) if number != NO_LABEL}
+        self.offered = tuple(dict.fromkeys((*before, *map(class_name, classes))))
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -179,7 +178,13 @@ class Session:
 
     def figures(self) -> dict[str, float | int | None]:
         """How many by hand, how often what was predicted was right, with its interval, and seconds spent."""
-        hits = self._hits()
+        # of each question that was answered by a class that had labels already: whether that was predicted
+        seen, hits = set(self.existing.values()), []
+        for entry in (self.journal.entries[place] for place in standing_places(self.journal.entries)):
+            if entry.do == "answer" and entry.mode == "ask" and entry.predicted and entry.label in seen:
+                hits.append(entry.predicted == entry.label)
+            if entry.do == "answer":
+                seen.add(entry.label)
         share = share_of_sample(torch.tensor(hits), POPULATION) if hits else None
         times = [entry.at for entry in self.journal.entries if entry.do != "ask"]
         gaps = [later - earlier for earlier, later in pairwise(times)]
@@ -192,16 +197,6 @@ class Session:
             "high": None if share is None else share.high,
             "seconds": sum(gap for gap in gaps if 0 <= gap <= PAUSE),
         }
-
-    def _hits(self) -> list[bool]:
-        """Of each question that was answered by a class that had labels already: whether that was predicted."""
-        seen, hits = set(self.existing.values()), []
-        for entry in self._standing_entries():
-            if entry.do == "answer" and entry.mode == "ask" and entry.predicted and entry.label in seen:
-                hits.append(entry.predicted == entry.label)
-            if entry.do == "answer":
-                seen.add(entry.label)
-        return hits
 
     def sizes(self) -> Counter[str]:
         """How many pictures of each class have it by hand or from before."""
@@ -221,9 +216,6 @@ class Session:
     def _check_rows(self, rows: Sequence[int]) -> None:
         if any(not 0 <= row < len(self.stored) for row in rows):
             raise SettingError(f"pictures have the numbers 0 … {len(self.stored) - 1}; got {list(rows)[:5]}")
-
-    def _standing_entries(self) -> list[Entry]:
-        return [self.journal.entries[place] for place in standing_places(self.journal.entries)]
 
     def _rows_of(self, entry: Entry) -> list[int]:
         return rows_now(entry, self.stored.paths, self._rows)
@@ -286,8 +278,3 @@ def class_name(text: str) -> str:
     if not name or len(name) > LONGEST or not name.isprintable():
         raise SettingError(f"a class is called by 1 to {LONGEST} printable letters; got {printable(text)[:120]!r}")
     return name
-
-
-def named_labels(given: GivenLabels) -> dict[int, str]:
-    rows: Iterable[int] = (given.labels != NO_LABEL).nonzero().flatten().tolist()
-    return {row: class_name(given.classes[int(given.labels[row])]) for row in rows}

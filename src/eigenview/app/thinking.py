@@ -4,11 +4,10 @@ The page never waits for it: an answer is written, and the next picture shown of
 chosen anew by all answers until then, and take the place of those that wait; only what the page shows stays.
 """
 
-from __future__ import annotations
-
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Thread
 
@@ -17,19 +16,21 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eigenview.app.map_file import kept_places
 from eigenview.app.session import Session
 from eigenview.data.source import NO_LABEL
-from eigenview.errors import EigenviewError
+from eigenview.errors import DataError, EigenviewError
 from eigenview.labels.choosing import choose, needs_edges, unjoined
-from eigenview.labels.kept import KeptGraph, graph_rows, kept_graph
+from eigenview.labels.graph import KeptGraph, graph_rows, kept_graph
 from eigenview.labels.live import LiveLabels
+from eigenview.search.approximate import content_digest
+from eigenview.tensors import read_sealed, save_sealed
 
 ROUND, LEFT = 10, 3  # pictures chosen at once, and how many may be left before that though no label is new
 READING, CHOOSING = "the embeddings are being read", "the next pictures are being chosen"
 PREPARING = "the graph of what is alike is being read, or made and kept"
 FIRST_LOOK = 2.0  # seconds that it waits for a page which has questions to show its first picture
 MOST_AT_ONCE = 8  # labels put one by one; more are spread anew together
+MAP = "map.safetensors"  # where each picture lies on the map: found once, kept in the session's folder
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,15 @@ class Thinking:
 
     def _choose(self) -> None:
         while self._wait(lambda: self._can_choose() and self._lacks_questions()):
-            self._ask()
+            # by the labels of now; enough that those which wait, were skipped or struck out can be left out
+            session = self.session
+            with session.changed:
+                standing, given, lines = session.standing, session.given(), len(session.journal.entries)
+            free = len(session.stored) - given.count
+            count = min(ROUND + 1 + len(standing.skipped) + len(standing.struck), free)
+            assert self._rows is not None
+            graph = unjoined(self._rows) if self.kept is None else self.kept.graph
+            session.ask(choose(graph, count, labels=given.labels, seed=session.seed).tolist(), after=lines, most=ROUND)
 
     def _told(self, work: Callable[[], None]) -> Callable[[], None]:
         """The same, and what goes wrong in it is told on the page, which would wait for ever."""
@@ -174,24 +183,14 @@ class Thinking:
         others = self.session.known().keys() | {*waiting, *standing.skipped, *standing.struck}
         return len(self.session.stored) > len(others)
 
-    def _ask(self) -> None:
-        """Choose by the labels of now; enough that those which wait, were skipped or struck out can be left out."""
-        session = self.session
-        with session.changed:
-            standing, given, lines = session.standing, session.given(), len(session.journal.entries)
-        free = len(session.stored) - given.count
-        count = min(ROUND + 1 + len(standing.skipped) + len(standing.struck), free)
-        assert self._rows is not None
-        graph = unjoined(self._rows) if self.kept is None else self.kept.graph
-        session.ask(choose(graph, count, labels=given.labels, seed=session.seed).tolist(), after=lines, most=ROUND)
-
     def _spread(self) -> None:
         with self.session.changed:
             turn, (labels, classes) = self.session.standing.turn, self.session.numbers()
         kept = self.kept
         assert kept is not None
-        if self._is_same(labels, classes):
-            probabilities = self.spread.probabilities  # only questions were added
+        spread = self.spread
+        if spread.turn >= 0 and spread.classes == classes and torch.equal(spread.labels, labels):
+            probabilities = spread.probabilities  # only questions were added
         elif len(classes) < 2:
             self._live = None
             probabilities = torch.zeros(len(labels), 0)
@@ -200,9 +199,6 @@ class Thinking:
         with self.session.changed:
             self.spread = Spread(turn, classes, probabilities, labels)
             self.session.changed.notify_all()
-
-    def _is_same(self, labels: Tensor, classes: tuple[str, ...]) -> bool:
-        return self.spread.turn >= 0 and self.spread.classes == classes and torch.equal(self.spread.labels, labels)
 
     def _up_to_date(self, kept: KeptGraph, labels: Tensor, classes: tuple[str, ...]) -> LiveLabels:
         """Labels put one by one where they are few and of known classes; otherwise all anew."""
@@ -219,3 +215,20 @@ class Thinking:
     def _map(self) -> None:
         if self._wait(lambda: self.kept is not None or self.problem) and self.kept is not None:
             self.places = kept_places(self.session, self.kept)
+
+
+def kept_places(session: Session, kept: KeptGraph) -> NDArray[np.uint16]:
+    """(n, 2) within 0 … 65535; one of other vectors, or damaged, is made anew."""
+    file, content = session.folder / MAP, content_digest(session.stored)
+    with suppress(DataError, KeyError):
+        tensors, notes = read_sealed(file)
+        if notes.get("content") == content and tensors["places"].shape == (len(session.stored), 2):
+            return tensors["places"].numpy().astype(np.uint16)
+    from eigenview.report.charts import on_grid  # seconds of import, for what is done once
+    from eigenview.report.structure import first_projection
+
+    rows, near = kept.graph.rows, kept.graph.neighbours.index.numpy()
+    places = on_grid(first_projection(rows, seed=session.seed, neighbours=near).places).astype(np.uint16)
+    with suppress(DataError):
+        save_sealed(file, {"places": torch.from_numpy(places.astype(np.int32))}, {"content": content})
+    return places

@@ -4,8 +4,6 @@ Small ones are made once and kept in one file, record after record: number, leng
 cut short or damaged is made again. Nothing of a file but its pixels ever reaches the page.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import struct
@@ -38,13 +36,17 @@ class Thumbnails:
     def __init__(self, folder: Path, stored: Embeddings, source: Source | None = None) -> None:
         self._pictures = Pictures(stored, source)
         self._reading, self._writing = Lock(), Lock()
-        self.stamp = _stamp(stored)  # tells these pictures from others that were once served here
+        digest = hashlib.blake2b("\n".join(stored.paths).encode(errors="backslashreplace"), digest_size=8)
+        if stored.place.exists():  # embedded anew, pictures may have changed
+            facts = stored.place.stat()
+            digest.update(f"{facts.st_mtime_ns} {facts.st_size}".encode())
+        self.stamp = digest.hexdigest()  # tells these pictures from others that were once served here
         self._file = folder / f"thumbnails-{self.stamp}.pack"
         for other in folder.glob("thumbnails-*.pack"):
             if other != self._file:
                 other.unlink(missing_ok=True)  # of other pictures
         self._places = self._scan()
-        self.large = lru_cache(KEPT_LARGE)(self._large)
+        self.large = lru_cache(KEPT_LARGE)(lambda row: self._made(row, LARGE, 90))
 
     def small(self, row: int) -> bytes | None:
         """None where the picture is gone or cannot be read."""
@@ -52,9 +54,6 @@ class Thumbnails:
         if kept is None and (kept := self._made(row, SMALL, 82)) is not None:
             self._keep(row, kept)
         return kept
-
-    def _large(self, row: int) -> bytes | None:
-        return self._made(row, LARGE, 90)
 
     def _made(self, row: int, longest: int, quality: int) -> bytes | None:
         try:
@@ -105,15 +104,6 @@ class Thumbnails:
             with self._file.open("rb") as file, atomic_path(self._file) as beside:
                 beside.write_bytes(file.read(at))
         return places
-
-
-def _stamp(stored: Embeddings) -> str:
-    """Of the names and of the file that holds them: embedded anew, pictures may have changed."""
-    digest = hashlib.blake2b("\n".join(stored.paths).encode(errors="backslashreplace"), digest_size=8)
-    if stored.place.exists():
-        facts = stored.place.stat()
-        digest.update(f"{facts.st_mtime_ns} {facts.st_size}".encode())
-    return digest.hexdigest()
 
 
 def fitted(image: LazyImage, longest: int) -> Image.Image:

@@ -1,7 +1,5 @@
 """The one pass that encodes batches: layers of an encoder, perhaps through a head, with names and failures."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -60,9 +58,11 @@ class Extractor:
         device = next(self.encoder.parameters(), images).device
         own = [name for name in self.layers if name != PROJECTION]
         asked = [*own, POOLED] if PROJECTION in self.layers and POOLED not in own else own
+        # on a CPU few images at a time: maps that stay in its cache are twice as fast as those of a whole batch
+        at_once = max(1, CACHED_PIXELS // images[0, 0].numel()) if device.type == "cpu" else len(images)
         pieces = [
             self.encoder.features(piece.to(device, memory_format=torch.channels_last), asked)
-            for piece in torch.split(images, _at_once(images, device))
+            for piece in torch.split(images, at_once)
         ]
         layers = {name: torch.cat([piece[name] for piece in pieces]) for name in asked}
         if self.head is not None and PROJECTION in self.layers:
@@ -73,11 +73,6 @@ class Extractor:
         if rows.ndim == 2 or self.maps == "keep":
             return rows
         return rows.flatten(2).mean(dim=2) if self.maps == "average" else rows.flatten(1)
-
-
-def _at_once(images: Tensor, device: torch.device) -> int:
-    """On a CPU few images at a time: maps that stay in its cache are twice as fast as those of a whole batch."""
-    return max(1, CACHED_PIXELS // images[0, 0].numel()) if device.type == "cpu" else len(images)
 
 
 @contextmanager

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -19,6 +21,7 @@ from eigenview.data import (
     StreamSource,
     StreamState,
 )
+from eigenview.data.source import SourceInfo, Subset
 from eigenview.distributed import Group, world_size
 from eigenview.views import CentreView, Cropper, ViewBatch, Views
 
@@ -54,7 +57,8 @@ class ViewLoader:
     ) -> None:
         self.source, self.views, self.channels = source, views, channels
         self.stays_whole = isinstance(source, BatchSource)
-        prepare = None if self.stays_whole else _prepare(views)
+        cropper = views.prepare if isinstance(views, CentreView) else Cropper(views.recipe, seed=views.seed)
+        prepare: Any = None if self.stays_whole else cropper
         self.loader: Loader | StreamLoader
         if isinstance(source, StreamSource) and not isinstance(source, Source):
             self.loader = StreamLoader(source, prepare=prepare, **options)
@@ -132,10 +136,6 @@ class ViewLoader:
             self.loader.restore(LoaderState(**state))
 
 
-def _prepare(views: Views | CentreView) -> Any:
-    return views.prepare if isinstance(views, CentreView) else Cropper(views.recipe, seed=views.seed)
-
-
 def with_channels(pixels: Tensor, channels: int | None) -> Tensor:
     """uint8 (n, c, h, w) with so many channels: grey repeated, colour as its luma (ITU-R 601, as Pillow's)."""
     if channels is None or pixels.shape[1] == channels:
@@ -149,3 +149,21 @@ def with_channels(pixels: Tensor, channels: int | None) -> Tensor:
 def first_view(seen: SeenBatch) -> Tensor:
     """The first view of every item (n, c, size, size)."""
     return seen.views.views[0]
+
+
+class LockedSource(Subset):
+    """The items of a source whose features (n, d) were computed, renumbered from 0 as the rows of them.
+
+    A batch has no pixels, so that none is decoded; one image alone is what it was.
+    """
+
+    def __init__(self, source: Source, index: Tensor, features: Tensor) -> None:
+        super().__init__(source, index.numpy())
+        self.features = features
+        self._is_captioned = source.describe().is_captioned
+
+    def describe(self) -> SourceInfo:
+        return self._source.describe() if len(self) == len(self._source) else super().describe()
+
+    def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
+        return torch.empty((len(indices), 1, 0, 0), dtype=torch.uint8)

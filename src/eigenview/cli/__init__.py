@@ -1,7 +1,5 @@
 """The command line: one thin file per verb. Nothing heavy is imported before a verb needs it."""
 
-from __future__ import annotations
-
 from eigenview.cli.entry import main
 
 __all__ = ["main"]

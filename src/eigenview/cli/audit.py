@@ -25,8 +25,6 @@ from eigenview.cli.run_options import VECTORS, RunOptions, open_with
 from eigenview.errors import SettingError
 
 if TYPE_CHECKING:
-    from eigenview.data import Source
-    from eigenview.labels import Audit
     from eigenview.runs import OpenedRun
     from eigenview.search import Embeddings
 
@@ -51,10 +49,9 @@ class Options(RunOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import open_or_embed
-    from eigenview.cli.labelling import checked_places, graph_told, open_pictures_of, table_place
+    from eigenview.cli.embedded import checked_places, graph_told, open_or_embed, open_pictures_of, table_place
     from eigenview.labels import audit, own_labels, read_labels
-    from eigenview.labels.shown import keep_audit
+    from eigenview.labels.sheets import Shown, keep_audit, labels_sheet
 
     checked_places(options.out, options.sheet, overwrite=options.overwrite)
     stored, opened = open_or_embed(options.place, options.source, options, output)
@@ -81,17 +78,22 @@ def run(options: Options, output: Output) -> None:
     if out is not None:
         output.say(f"{audited.write(out, overwrite=options.overwrite)}: all of it")
     if options.sheet is not None:
-        _write_sheet(audited, stored, options, source)
+        suspects = [
+            (each.row, (f"{each.given} → {each.suggested}", f"{each.probability:.0%}")) for each in audited.suspects
+        ]
+        odd = [(each.row, (audited.given.get(each.row, ""),)) for each in audited.outliers]
+        groups = [Shown(f"{len(suspects):,} labels that are probably wrong", suspects), Shown("Like no others", odd)]
+        labels_sheet("Doubtful labels", groups, stored, options.sheet, source=source, overwrite=options.overwrite)
         output.say(f"to look at: {options.sheet}")
 
 
 def _other_set(options: Options, opened: OpenedRun | None, stored: Embeddings, output: Output) -> Embeddings:
     """Embeddings from a file, or made by the same encoder."""
-    from eigenview.cli.embedded import embed_beside
+    from eigenview.cli.embedded import embed_beside, holds_vectors
     from eigenview.search import open_embeddings
 
     given = Path(str(options.against))
-    if given.suffix in VECTORS and given.is_file() and _holds_vectors(given):
+    if given.suffix in VECTORS and given.is_file() and holds_vectors(given):
         return open_embeddings(given)
     if opened is None:
         folder = None if stored.about is None else stored.about.run_folder
@@ -102,26 +104,3 @@ def _other_set(options: Options, opened: OpenedRun | None, stored: Embeddings, o
             )
         opened = open_with(options, folder, output)
     return embed_beside(opened, str(options.against), output)
-
-
-def _holds_vectors(file: Path) -> bool:
-    """Or images: both come as Parquet and as arrays."""
-    from eigenview.data.rowgroups import read_schema
-    from eigenview.search.formats import VECTOR_COLUMNS, column_of
-    from eigenview.tensors import map_array
-
-    if file.suffix == ".parquet":
-        return column_of(VECTOR_COLUMNS, read_schema(file).names) is not None
-    return file.suffix == ".npz" or map_array(file).ndim == 2
-
-
-def _write_sheet(audited: Audit, stored: Embeddings, options: Options, source: Source | None) -> None:
-    from eigenview.labels.sheets import Shown, labels_sheet
-
-    suspects = [
-        (each.row, (f"{each.given} → {each.suggested}", f"{each.probability:.0%}")) for each in audited.suspects
-    ]
-    odd = [(each.row, (audited.given.get(each.row, ""),)) for each in audited.outliers]
-    groups = [Shown(f"{len(suspects):,} labels that are probably wrong", suspects), Shown("Like no others", odd)]
-    assert options.sheet is not None
-    labels_sheet("Doubtful labels", groups, stored, options.sheet, source=source, overwrite=options.overwrite)

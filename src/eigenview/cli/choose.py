@@ -9,8 +9,6 @@ Examples:
   eigenview choose runs/photos -n 10 --labels answers.csv -o more.csv
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -36,8 +34,7 @@ class Options(RunOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import open_or_embed
-    from eigenview.cli.labelling import checked_places, graph_told, open_pictures_of, table_place
+    from eigenview.cli.embedded import checked_places, graph_told, open_or_embed, open_pictures_of, table_place
     from eigenview.labels.label_files import read_labels
     from eigenview.labels.sheets import Shown, labels_sheet
     from eigenview.labels.suggesting import choose_images

@@ -9,8 +9,6 @@ Examples:
   eigenview clusters vectors.npz --source photos/ --json
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -36,8 +34,7 @@ class Options(RunOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import open_or_embed
-    from eigenview.cli.labelling import checked_places, graph_told, open_pictures_of, table_place
+    from eigenview.cli.embedded import checked_places, graph_told, open_or_embed, open_pictures_of, table_place
     from eigenview.files import free_path
     from eigenview.labels.clusters import cluster_images
     from eigenview.search.contact import plain_name_of

@@ -16,8 +16,11 @@ Examples:
 
 from __future__ import annotations
 
+import math
 import re
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,11 +28,15 @@ from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import JSON, Output
-from eigenview.cli.run_options import VECTORS, RunOptions, open_with, vectors_folder
+from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait, seconds_an_image, vectors_folder
 from eigenview.errors import DataError, SettingError
+from eigenview.names import printable
 
 if TYPE_CHECKING:
+    from eigenview.diagnostics.label_free import LabelFree
     from eigenview.evaluation import Compared
+
+TRUSTED = 0.7  # rank correlation from which on a measure may choose
 
 
 class Options(RunOptions):
@@ -49,16 +56,14 @@ def run(options: Options, output: Output) -> None:
     if options.select is not None:
         _select(options, output)
         return
-    if options.unlabelled is not None or _has_no_scores(options.runs):
-        from eigenview.cli.unlabelled import compare_unlabelled
-
-        shows = not options.as_json
-        compare_unlabelled(options, options.runs, options.unlabelled, output, seed=options.seed, shows=shows)
-        return
     from eigenview.evaluation import compare_runs
-    from eigenview.runs import RunDirectory
+    from eigenview.runs import RunDirectory, is_run
 
-    runs = [_directory(options, given) for given in options.runs]
+    are_new = (is_run(place) and not RunDirectory.existing(place).scores() for place in options.runs)
+    if options.unlabelled is not None or (len(options.runs) > 1 and all(are_new)):
+        _compare_unlabelled(options, output)
+        return
+    runs = [vectors_folder(options, given).folder if given.suffix in VECTORS else given for given in options.runs]
     for given, folder in zip(options.runs, runs, strict=True):
         if not RunDirectory.existing(folder).scores():
             raise DataError(f"{given} has no scores yet; make some with: eigenview evaluate {given} SOURCE")
@@ -69,24 +74,14 @@ def run(options: Options, output: Output) -> None:
         _show(rows, [folder.resolve().name for folder in runs], output)
 
 
-def _has_no_scores(given: Sequence[Path]) -> bool:
-    """Whether there are several runs, none of which was evaluated yet."""
-    from eigenview.runs import RunDirectory, is_run
-
-    return len(given) > 1 and all(is_run(place) and not RunDirectory.existing(place).scores() for place in given)
-
-
-def _directory(options: Options, given: Path) -> Path:
-    return vectors_folder(options, given).folder if given.suffix in VECTORS else given
-
-
 def _by_numbers(text: str) -> list[str | int]:
     """A key that puts k=5 before k=20."""
     return [int(piece) if piece.isdecimal() else piece for piece in re.split(r"([0-9]+)", text)]
 
 
 def _select(options: Options, output: Output) -> None:
-    from eigenview.evaluation import Measuring, Subject, choose_encoder, open_labelled
+    from eigenview.evaluation import Measuring, Subject, open_labelled
+    from eigenview.evaluation.linear import choose_encoder
 
     source = open_labelled(str(options.select))
     how, features, labels = Measuring(seed=options.seed), {}, None
@@ -141,3 +136,58 @@ def _as_json(compared: Compared) -> JSON:
         "difference_interval": interval,
         "p_value": compared.p_value,
     }
+
+
+def _compare_unlabelled(options: Options, output: Output) -> None:
+    """Measure all on the images of ``--unlabelled``, or on those that the first run was made for."""
+    from eigenview.diagnostics.label_free import MEASURED_ON, MEASURES, WORTH, best_by
+
+    measured: dict[str, LabelFree] = {}
+    spec = options.unlabelled
+    called = Counter(place.stem if place.suffix in VECTORS else place.name for place in options.runs)
+    for place in options.runs:
+        is_file = place.suffix in VECTORS
+        name = (place.stem if called[place.stem] == 1 else printable(place)) if is_file else place.name
+        if name in measured:
+            raise SettingError(f"runs are told apart by their folders' names; two are called {name}: rename one")
+        measured[name], spec = _measured(options, place, spec, output)
+    best, by = best_by(measured)
+    figures: dict[str, JSON] = {
+        name: {key: None if value is None or not math.isfinite(value) else value for key, value in asdict(each).items()}
+        for name, each in measured.items()
+    }
+    output.result({"best": best, "by": by, "worth": dict(WORTH), "measures": figures})
+    if options.as_json:
+        return
+    rows = []
+    for title, measure in MEASURES.items():
+        cells = [_cell(getattr(some, measure.field)) for some in measured.values()]
+        rows.append([f"{title} ({measure.rule})", *cells, f"{WORTH[title]:+.2f}"])
+    output.table(["without labels", *measured, "worth"], rows)
+    hint = "probably best" if WORTH[by] >= TRUSTED else "a hint, hardly better than a guess"
+    output.say(f"{hint}: {best}, by {by}")
+    output.say(
+        f"worth: rank correlation with 20-NN accuracy over {MEASURED_ON}; 1 is always right, 0 a guess.", style="dim"
+    )
+    output.say("With a few hundred labels, --select SOURCE tells more than any of these.", style="dim")
+
+
+def _measured(options: Options, place: Path, spec: str | None, output: Output) -> tuple[LabelFree, str | None]:
+    """The measures, and on which images; vectors are measured as they are."""
+    from eigenview.data import open_images
+    from eigenview.diagnostics.label_free import label_free
+    from eigenview.evaluation.observation import ITEMS, VIEWED, VIEWS, measure_without_labels
+    from eigenview.search import open_embeddings
+
+    if place.suffix in VECTORS:
+        return label_free(open_embeddings(place).vectors, seed=options.seed), spec
+    run = open_with(options, place, output, spec)
+    images = spec or run.directory.source
+    source = open_images(images, needs_index=True, network=spec is not None)  # no address of settings is fetched
+    seen = min(ITEMS, len(source)) + VIEWS * min(VIEWED, len(source))
+    say_wait(output, f"{run.name}: {seen:,} images and views", seen * seconds_an_image(run, source))
+    return measure_without_labels(run, source, seed=options.seed), images
+
+
+def _cell(value: float | None) -> str:
+    return "–" if value is None or math.isnan(value) else f"{value:.3g}"

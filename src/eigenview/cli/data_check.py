@@ -6,22 +6,17 @@ Examples:
   eigenview data check train.parquet --json
 """
 
-from __future__ import annotations
-
 import time
 from contextlib import suppress
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
-from eigenview.cli.output import JSON, Output
+from eigenview.cli.output import Output
 from eigenview.cli.run_options import TRIED, say_wait
 from eigenview.settings import Strict
-
-if TYPE_CHECKING:
-    from eigenview.data import CheckReport, Source
 
 
 class Options(Strict):
@@ -31,53 +26,39 @@ class Options(Strict):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.data import Source, check, open_source
+    from eigenview.data import Source, UnreadableImage, check, open_source
     from eigenview.data.workers import worker_count
 
     workers = "auto" if options.workers is None else options.workers
     source = open_source(options.source)
     if isinstance(source, Source):
-        each = seconds_to_decode(source) / max(1, worker_count(workers))
+        places, start = range(0, len(source), max(1, len(source) // TRIED)), time.monotonic()
+        for place in places:
+            with suppress(UnreadableImage):  # what cannot be read is soon done with
+                source.image(place).pixels()
+        each = (time.monotonic() - start) / max(1, len(places)) / max(1, worker_count(workers))
         say_wait(output, f"{len(source):,} images to open", len(source) * each)
     report = check(source, workers=workers)
-    output.result(_as_json(report))
+    info = asdict(report.info)
+    output.result(
+        {
+            "source": {**info, "classes": None if info["classes"] is None else list(info["classes"])},
+            "total": report.total,
+            "readable": report.readable,
+            "sizes": [{"width": w, "height": h, "count": n} for (w, h), n in report.sizes.most_common()],
+            "stored_as": dict(report.modes),
+            "labels": dict(report.labels),
+            "captions": {str(number): count for number, count in report.captions.items()},
+            "unreadable": [{"name": failure.name, "reason": failure.reason} for failure in report.unreadable],
+            "unreadable_folders": list(report.unreadable_folders),
+            "duplicates": [list(group) for group in report.duplicates],
+        }
+    )
     if not options.as_json:
         output.say(str(report))
-        _advise(report, output)
-
-
-def seconds_to_decode(source: Source) -> float:
-    """An image, measured on a few; what cannot be read is soon done with."""
-    from eigenview.data import UnreadableImage
-
-    places = range(0, len(source), max(1, len(source) // TRIED))
-    start = time.monotonic()
-    for place in places:
-        with suppress(UnreadableImage):
-            source.image(place).pixels()
-    return (time.monotonic() - start) / max(1, len(places))
-
-
-def _advise(report: CheckReport, output: Output) -> None:
-    if report.readable < 2:
-        output.say("To learn from images takes more than one: add pictures, hundreds at least.")
-    elif report.readable < 100:
-        output.say(f"{report.readable} images are few: an encoder learns to tell images apart, so give it more.")
-    if report.unreadable:
-        output.say("Training passes over unreadable images and lists them in unreadable.jsonl.")
-
-
-def _as_json(report: CheckReport) -> JSON:
-    info = asdict(report.info)
-    return {
-        "source": {**info, "classes": None if info["classes"] is None else list(info["classes"])},
-        "total": report.total,
-        "readable": report.readable,
-        "sizes": [{"width": w, "height": h, "count": n} for (w, h), n in report.sizes.most_common()],
-        "stored_as": dict(report.modes),
-        "labels": dict(report.labels),
-        "captions": {str(number): count for number, count in report.captions.items()},
-        "unreadable": [{"name": failure.name, "reason": failure.reason} for failure in report.unreadable],
-        "unreadable_folders": list(report.unreadable_folders),
-        "duplicates": [list(group) for group in report.duplicates],
-    }
+        if report.readable < 2:
+            output.say("To learn from images takes more than one: add pictures, hundreds at least.")
+        elif report.readable < 100:
+            output.say(f"{report.readable} images are few: an encoder learns to tell images apart, so give it more.")
+        if report.unreadable:
+            output.say("Training passes over unreadable images and lists them in unreadable.jsonl.")

@@ -9,11 +9,9 @@ Examples:
   eigenview diagnose embeddings.npy --second other-view.npy --labels labels.npy --json
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -21,9 +19,7 @@ from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import PASSES, VECTORS, RunOptions, open_with, say_wait, seconds_an_image
 from eigenview.errors import DataError, SettingError
-
-if TYPE_CHECKING:
-    from eigenview.diagnostics import Diagnosis
+from eigenview.names import printable
 
 
 class Options(RunOptions):
@@ -41,40 +37,34 @@ class Options(RunOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    diagnosis = _of_file(options) if options.subject.suffix in VECTORS else _of_run(options, output)
+    from eigenview.diagnostics import diagnose
+    from eigenview.diagnostics.rows import check_same_shape, open_rows
+
+    if options.subject.suffix in VECTORS:
+        if options.source is not None:
+            raise SettingError(f"a file of embeddings needs no images; leave out {options.source}")
+        labels = None if options.labels is None else _rows(options.labels)
+        given = [file for file in (options.subject, options.second) if file is not None]
+        views = {printable(file): open_rows(_rows(file), name=printable(file), least=2) for file in given}
+        check_same_shape(views)
+        first, *second = (views[printable(file)] for file in given)
+        diagnosis = diagnose(first, second[0] if second else None, labels)
+    else:
+        from eigenview.data import open_images
+        from eigenview.evaluation import diagnose_run
+
+        if options.second is not None or options.labels is not None:
+            raise SettingError("--second and --labels belong to a file of embeddings; a run makes its own views")
+        run = open_with(options, options.subject, output, options.source)
+        spec, is_named = options.source or run.directory.source, options.source is not None
+        source = open_images(spec, needs_index=True, network=is_named)  # an address in a run's settings is not fetched
+        images = min(options.items, len(source))
+        say_wait(output, f"{PASSES} views of {images:,} images", PASSES * images * seconds_an_image(run, source))
+        keeps = options.where == "projection"  # what the report shows
+        diagnosis = diagnose_run(run, source, items=options.items, where=options.where, seed=options.seed, keeps=keeps)
     output.result(json.loads(diagnosis.to_json()))
     if not options.as_json:
         output.say("\n".join(diagnosis.lines()))
-
-
-def _of_run(options: Options, output: Output) -> Diagnosis:
-    from eigenview.data import open_images
-    from eigenview.evaluation import diagnose_run
-
-    if options.second is not None or options.labels is not None:
-        raise SettingError("--second and --labels belong to a file of embeddings; a run makes its own views")
-    run = open_with(options, options.subject, output, options.source)
-    spec, is_named = options.source or run.directory.source, options.source is not None
-    source = open_images(spec, needs_index=True, network=is_named)  # an address in a run's settings is not fetched
-    images = min(options.items, len(source))
-    say_wait(output, f"{PASSES} views of {images:,} images", PASSES * images * seconds_an_image(run, source))
-    keeps = options.where == "projection"  # what the report shows
-    return diagnose_run(run, source, items=options.items, where=options.where, seed=options.seed, keeps=keeps)
-
-
-def _of_file(options: Options) -> Diagnosis:
-    from eigenview.diagnostics import diagnose
-    from eigenview.diagnostics.rows import check_same_shape, open_rows
-    from eigenview.names import printable
-
-    if options.source is not None:
-        raise SettingError(f"a file of embeddings needs no images; leave out {options.source}")
-    labels = None if options.labels is None else _rows(options.labels)
-    given = [file for file in (options.subject, options.second) if file is not None]
-    views = {printable(file): open_rows(_rows(file), name=printable(file), least=2) for file in given}
-    check_same_shape(views)
-    first, *second = (views[printable(file)] for file in given)
-    return diagnose(first, second[0] if second else None, labels)
 
 
 def _rows(file: Path) -> Any:

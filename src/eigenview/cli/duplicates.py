@@ -6,21 +6,15 @@ Examples:
   eigenview duplicates photos.parquet --json > twins.json
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
-from eigenview.cli.run_options import VECTORS, RunOptions, say_wait
-
-if TYPE_CHECKING:
-    from eigenview.data import Source
-    from eigenview.search import Embeddings
+from eigenview.cli.run_options import RunOptions, say_wait
 
 
 class Options(RunOptions):
@@ -36,13 +30,17 @@ class Options(RunOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import open_or_embed
-    from eigenview.diagnostics.duplicates import COSINE
-    from eigenview.search import duplicates, duplicates_sheet, open_pictures
+    from eigenview.cli.embedded import open_or_embed, open_pictures_of
+    from eigenview.diagnostics.neighbours import COSINE
+    from eigenview.search import duplicates, duplicates_sheet
+    from eigenview.search.candidates import reading_seconds, search_seconds
+    from eigenview.search.pictures import Pictures
 
     stored, _ = open_or_embed(options.place, options.source, options, output)
-    pictures = None if options.source is None or options.place.suffix not in VECTORS else open_pictures(options.source)
-    say_wait(output, f"{len(stored):,} images, each with those like it", _seconds(stored, pictures))
+    pictures = open_pictures_of(options.place, options.source)
+    seconds = reading_seconds(Pictures(stored, pictures).image, len(stored))
+    seconds += search_seconds(len(stored), stored.width)
+    say_wait(output, f"{len(stored):,} images, each with those like it", seconds)
     cosine = COSINE if options.cosine is None else options.cosine
     copies = duplicates(stored, cosine=cosine, neighbours=options.neighbours, source=pictures)
     output.result(json.loads(copies.to_json()))
@@ -52,11 +50,3 @@ def run(options: Options, output: Output) -> None:
         output.say(line)
     if copies.sets:
         output.say(f"to look at: {duplicates_sheet(copies, stored, options.out, source=pictures)}")
-
-
-def _seconds(stored: Embeddings, source: Source | None) -> float:
-    """To compare the vectors with each other, and to read the pictures."""
-    from eigenview.search.candidates import reading_seconds, search_seconds
-    from eigenview.search.pictures import Pictures
-
-    return search_seconds(len(stored), stored.width) + reading_seconds(Pictures(stored, source).image, len(stored))

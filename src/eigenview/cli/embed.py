@@ -8,8 +8,6 @@ Examples:
   eigenview embed runs/photos 's-{000..099}.tar' -o photos.npy
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

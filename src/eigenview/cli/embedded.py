@@ -1,27 +1,31 @@
-"""Embeddings as the verbs want them: made with progress, or from a file, from a run, from a run's images."""
-
-from __future__ import annotations
+"""Embeddings as the verbs want them, and what those that use them share: tables, pictures, how long a graph takes."""
 
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from eigenview.cli.output import Output
 from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait
+from eigenview.data import Source
+from eigenview.data.rowgroups import read_schema
+from eigenview.files import free_path
+from eigenview.labels.graph import graph_seconds, kept_recall
+from eigenview.labels.label_files import check_place
+from eigenview.labels.suggesting import HEAD, Suggestions, head_beside
 from eigenview.progress import progress_bar
-
-if TYPE_CHECKING:
-    from eigenview.cli.output import Output
-    from eigenview.data import Source
-    from eigenview.runs import OpenedRun
-    from eigenview.search import Embedded, Embeddings
+from eigenview.runs import OpenedRun, folder_for
+from eigenview.search import Embeddings, embed, open_embeddings, open_pictures
+from eigenview.search.contact import plain_name_of
+from eigenview.search.embedding import Embedded
+from eigenview.search.formats import VECTOR_COLUMNS, column_of
+from eigenview.search.makers import anchored
+from eigenview.tensors import map_array
 
 
 def embed_shown(run: OpenedRun, source: str | Source, out: Path | None, output: Output, **options: Any) -> Embedded:
     """``embed`` with progress; after the first images it says how long all will take."""
-    from eigenview.search import embed
-
     with shown_embedding(output) as progress:
         return embed(run, source, out, progress=progress, **options)
 
@@ -54,8 +58,6 @@ def open_or_embed(
 
     A run without any embeds ``source``, or what it was trained on, first. ``is_late``: vectors are read when asked for.
     """
-    from eigenview.search import open_embeddings
-
     if given.suffix in VECTORS:
         return open_embeddings(given, is_late=is_late), None
     run = open_with(options, given, output, source)
@@ -68,11 +70,68 @@ def open_or_embed(
 
 def embed_beside(run: OpenedRun, source: str, output: Output) -> Embeddings:
     """The embeddings of any images, kept in the run's folder: of others than its own, under a name of their own."""
-    from eigenview.runs import folder_for
-    from eigenview.search import open_embeddings
-    from eigenview.search.about import anchored
-
     is_own = anchored(source) == anchored(run.directory.source)
     out = None if is_own else run.folder / f"embeddings-{folder_for('', source).name}.parquet"
     output.say(f"embedding {source} (once; what is there already is kept)", style="dim")
     return open_embeddings(embed_shown(run, source, out, output).path)
+
+
+def checked_places(out: Path | None, sheet: Path | None, *, overwrite: bool, has_head: bool = False) -> None:
+    """Refuse before anything is computed what cannot be written."""
+    if out is not None:
+        check_place(out, overwrite=overwrite)
+    if out is not None and has_head:
+        check_place(head_beside(out), overwrite=overwrite, suffixes=(HEAD,))
+    if sheet is not None:
+        check_place(sheet, overwrite=overwrite, suffixes=(".png",))
+
+
+def table_place(out: Path | None, verb: str, stored: Embeddings, *, writes: bool) -> Path | None:
+    """Where a verb's table goes: there, or ``VERB-NAME.csv``; None where nothing is to be written."""
+    if out is not None or not writes:
+        return out
+    return free_path(f"{verb}-{plain_name_of(stored)}", ".csv")
+
+
+def say_graph(output: Output, stored: Embeddings) -> None:
+    """How long the graph will take, where it is not kept yet."""
+    seconds = graph_seconds(stored)
+    what = f"the graph of {len(stored):,} images (once; it is kept)"
+    if seconds is None:
+        output.say(f"{what} is sought approximately, by faiss: an exact one would take too long")
+    else:
+        say_wait(output, what, seconds)
+
+
+@contextmanager
+def graph_told(output: Output, stored: Embeddings) -> Iterator[None]:
+    """How long the graph will take, and after what is done with it how many neighbours an approximate one knows."""
+    say_graph(output, stored)
+    yield
+    if (recall := kept_recall(stored)) is not None:
+        output.say(str(recall), style="yellow")
+
+
+def holds_vectors(file: Path) -> bool:
+    """Or images: both come as Parquet and as arrays."""
+    if file.suffix == ".parquet":
+        return column_of(VECTOR_COLUMNS, read_schema(file).names) is not None
+    return file.suffix == ".npz" or map_array(file).ndim == 2
+
+
+def open_pictures_of(place: Path, source: str | None) -> Source | None:
+    """The pictures behind a file of vectors; those of a run are found by their names."""
+    return None if source is None or place.suffix not in VECTORS else open_pictures(source)
+
+
+def say_labels(answers: Suggestions, out: Path, output: Output) -> None:
+    """What was written, and how many pictures each class has."""
+    said = int((answers.numbers >= 0).sum())
+    left = len(answers.stored) - said
+    output.say(
+        f"{out}: {said:,} labels" + (f"; {left:,} left empty, less sure than {answers.certain:g}" if left else "")
+    )
+    for number, name in enumerate(answers.classes):
+        chosen = answers.numbers == number
+        if bool(chosen.any()):
+            output.say(f"  {name}: {int(chosen.sum()):,}, probability {float(answers.probability[chosen].mean()):.2f}")

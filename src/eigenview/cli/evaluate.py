@@ -120,7 +120,7 @@ def _measured_vectors(options: Options, output: Output) -> tuple[Path, Iterator[
 def _measured(options: Options, run: OpenedRun, output: Output) -> Iterator[Score]:
     from eigenview.evaluation import BASELINES, Measuring, evaluate_run
 
-    tasks: list[Task | Folds] = [*_tasks(options, output)] if options.folds is None else [_folds(options)]
+    tasks: list[Task | Folds] = [*_tasks(options, output)]
     others = None if options.supervised is None else open_with(options, options.supervised, output)
     if options.cache is None or not options.cache.exists():
         images = sum(len(task.train) + (len(task.test) if task.test is not task.train else 0) for task in tasks)
@@ -138,17 +138,14 @@ def _measured(options: Options, run: OpenedRun, output: Output) -> Iterator[Scor
     )
 
 
-def _folds(options: Options) -> Folds:
-    from eigenview.evaluation import open_folds
+def _tasks(options: Options, output: Output) -> Iterator[Task | Folds]:
+    from eigenview.evaluation import open_folds, open_task
 
-    if options.source is None or options.test is not None or options.sets:
-        raise SettingError("--folds belongs to one SOURCE, a Parquet table, without --test and --set")
-    return open_folds(options.source, column=str(options.folds))
-
-
-def _tasks(options: Options, output: Output) -> Iterator[Task]:
-    from eigenview.evaluation import open_task
-
+    if options.folds is not None:
+        if options.source is None or options.test is not None or options.sets:
+            raise SettingError("--folds belongs to one SOURCE, a Parquet table, without --test and --set")
+        yield open_folds(options.source, column=options.folds)
+        return
     given: list[tuple[str | None, str, str | None]] = []
     if options.source is not None:
         given.append((None, options.source, options.test))

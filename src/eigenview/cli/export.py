@@ -10,8 +10,6 @@ Examples:
   eigenview export runs/photos --to onnx --head labels.head.safetensors -o classifier.onnx
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal
 

@@ -4,8 +4,6 @@ Example:
   eigenview lab list
 """
 
-from __future__ import annotations
-
 from eigenview.cli.options import AsJson
 from eigenview.cli.output import Output
 from eigenview.settings import Strict

@@ -6,8 +6,6 @@ Examples:
   eigenview lab run alignment-plane --data data/
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any
 

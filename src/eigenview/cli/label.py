@@ -23,11 +23,11 @@ from pydantic import Field
 from eigenview.cli.options import Word, positional
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import VECTORS, EncoderOptions, RunOptions
+from eigenview.errors import SettingError
 
 if TYPE_CHECKING:
     from eigenview.app.lists import Words
     from eigenview.data import Source
-    from eigenview.labels import GivenLabels
     from eigenview.runs import OpenedRun
     from eigenview.search import Embeddings
 
@@ -58,10 +58,16 @@ def run(options: Options, output: Output) -> None:
     extra_module("starlette", extra="app", purpose="the labelling page")
     extra_module("uvicorn", extra="app", purpose="the labelling page")
     from eigenview.app.serving import opened_page, serve_page
-    from eigenview.cli.labelling import say_graph
+    from eigenview.cli.embedded import say_graph
+    from eigenview.labels import own_labels, read_labels
 
     stored, opened, source = _pictures(options, output)
-    existing = _existing(options, stored, output)
+    existing = None
+    if options.labels and options.audit:
+        raise SettingError("labels come from files (--labels) or from the pictures (--audit), not from both")
+    if options.labels or options.audit:
+        existing = read_labels(options.labels, stored) if options.labels else own_labels(stored)
+        output.say(f"there already: {existing}")
     words = _words(options, opened, stored, output)
     say_graph(output, stored)
     with opened_page(
@@ -90,15 +96,14 @@ def run(options: Options, output: Output) -> None:
 
 def _pictures(options: Options, output: Output) -> tuple[Embeddings, OpenedRun | None, Source | None]:
     """The embeddings, made first where there are none; the run, if there is one; the pictures behind a bare file."""
-    from eigenview.cli.embedded import embed_shown, open_or_embed
+    from eigenview.cli.embedded import embed_shown, holds_vectors, open_or_embed
     from eigenview.cli.run_options import open_named
-    from eigenview.errors import SettingError
     from eigenview.runs import best_encoder, is_run
     from eigenview.search import open_embeddings, open_pictures
-    from eigenview.search.about import anchored
+    from eigenview.search.makers import anchored
 
     place = Path(options.place)
-    if place.suffix in VECTORS and _holds_vectors(place):
+    if place.suffix in VECTORS and (place.suffix != ".parquet" or not place.is_file() or holds_vectors(place)):
         pictures = None if options.source is None else open_pictures(options.source)
         return open_embeddings(place, is_late=True), None, pictures
     if is_run(options.place):
@@ -117,32 +122,6 @@ def _pictures(options: Options, output: Output) -> tuple[Embeddings, OpenedRun |
     opened = open_named(options, name, output, options.place, source)
     written = embed_shown(opened, source, None, output, spec=anchored(options.place))
     return open_embeddings(written.path, is_late=True), opened, source
-
-
-def _holds_vectors(file: Path) -> bool:
-    """Whether a table holds embeddings, not pictures."""
-    from eigenview.data.failures import blamed_on
-    from eigenview.extras import extra_module
-    from eigenview.search.formats import VECTOR_COLUMNS, column_of
-
-    if file.suffix != ".parquet" or not file.is_file():
-        return True
-    parquet = extra_module("pyarrow.parquet", extra="tables", purpose="reading Parquet")
-    with blamed_on(file, "is not a readable Parquet file"):
-        return column_of(VECTOR_COLUMNS, parquet.read_schema(file).names) is not None
-
-
-def _existing(options: Options, stored: Embeddings, output: Output) -> GivenLabels | None:
-    from eigenview.errors import SettingError
-    from eigenview.labels import own_labels, read_labels
-
-    if options.labels and options.audit:
-        raise SettingError("labels come from files (--labels) or from the pictures (--audit), not from both")
-    if not options.labels and not options.audit:
-        return None
-    given = read_labels(options.labels, stored) if options.labels else own_labels(stored)
-    output.say(f"there already: {given}")
-    return given
 
 
 def _words(options: Options, opened: OpenedRun | None, stored: Embeddings, output: Output) -> Words | None:

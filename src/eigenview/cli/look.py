@@ -24,7 +24,7 @@ from eigenview.names import counted
 if TYPE_CHECKING:
     from eigenview.data import Source
     from eigenview.runs import OpenedRun
-    from eigenview.search import Looked
+    from eigenview.search.looking import Looked
 
 
 class Options(EncoderOptions):
@@ -74,9 +74,9 @@ def run(options: Options, output: Output) -> None:
 def look_shown(opened: OpenedRun, source: Source, spec: str, output: Output, *, seed: int = 0) -> Looked:
     """``look`` with progress, and said beforehand about how long it will take."""
     from eigenview.cli.embedded import shown_embedding
-    from eigenview.search.about import anchored
     from eigenview.search.candidates import reading_seconds, search_seconds
     from eigenview.search.looking import look, passes
+    from eigenview.search.makers import anchored
 
     images = passes(len(source))
     seconds = images * seconds_an_image(opened, source) + reading_seconds(source.image, len(source))

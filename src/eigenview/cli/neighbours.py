@@ -12,12 +12,9 @@ Examples:
   eigenview neighbours runs/captions new.jpg --captions
 """
 
-from __future__ import annotations
-
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -25,9 +22,7 @@ from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.cli.run_options import VECTORS, RunOptions, open_with
 from eigenview.errors import SettingError
-
-if TYPE_CHECKING:
-    from eigenview.search import Answer, Embeddings
+from eigenview.names import printable
 
 LONG = 60.0  # seconds from which a search is announced
 
@@ -50,9 +45,10 @@ class Options(RunOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import open_or_embed
+    from eigenview.cli.embedded import open_or_embed, open_pictures_of, shown_embedding
     from eigenview.progress import about
-    from eigenview.search import exact_seconds, neighbours
+    from eigenview.search import answers_json, contact_sheet, find_by_words, find_captions, neighbours
+    from eigenview.search.neighbour_search import exact_seconds
 
     if bool(options.query) == bool(options.text):
         raise SettingError(
@@ -62,40 +58,24 @@ def run(options: Options, output: Output) -> None:
         raise SettingError("captions are found for pictures (QUERY), by exact search: leave --text and --engine out")
     queries = [int(word) if word.isdecimal() and not Path(word).exists() else word for word in options.query]
     if options.text or options.captions:
-        stored, answers = _beside_words(options, queries, output)
-        _show(answers, stored, options, output)
-        return
-    stored, opened = open_or_embed(options.place, options.source, options, output)
-    maker = opened if options.run is None else open_with(options, options.run, output)
-    if options.engine == "exact" and (seconds := exact_seconds(stored, len(queries))) > LONG:
-        output.say(f"exact search takes {about(seconds)}; --engine faiss is approximate", style="dim")
-    answers = neighbours(stored, queries, k=options.k, run=maker, engine=options.engine)
-    _show(answers, stored, options, output)
-
-
-def _beside_words(
-    options: Options, queries: Sequence[int | str], output: Output
-) -> tuple[Embeddings, tuple[Answer, ...]]:
-    from eigenview.cli.embedded import shown_embedding
-    from eigenview.search import find_by_words, find_captions
-
-    if options.place.suffix in VECTORS or options.run is not None:
-        raise SettingError("words are known to a run that learnt from captions: name its folder, and no file")
-    run = open_with(options, options.place, output, options.source)
-    run.needed_text()
-    spec = options.source or run.directory.source
-    output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
-    with shown_embedding(output) as progress:
-        if options.captions:
-            return find_captions(run, queries, options.source, k=options.k, progress=progress)
-        return find_by_words(run, options.text, options.source, k=options.k, engine=options.engine, progress=progress)
-
-
-def _show(answers: tuple[Answer, ...], stored: Embeddings, options: Options, output: Output) -> None:
-    from eigenview.cli.labelling import open_pictures_of
-    from eigenview.names import printable
-    from eigenview.search import answers_json, contact_sheet
-
+        if options.place.suffix in VECTORS or options.run is not None:
+            raise SettingError("words are known to a run that learnt from captions: name its folder, and no file")
+        run = open_with(options, options.place, output, options.source)
+        run.needed_text()
+        spec, k = options.source or run.directory.source, options.k
+        output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
+        with shown_embedding(output) as progress:
+            stored, answers = (
+                find_captions(run, queries, options.source, k=k, progress=progress)
+                if options.captions
+                else find_by_words(run, options.text, options.source, k=k, engine=options.engine, progress=progress)
+            )
+    else:
+        stored, opened = open_or_embed(options.place, options.source, options, output)
+        maker = opened if options.run is None else open_with(options, options.run, output)
+        if options.engine == "exact" and (seconds := exact_seconds(stored, len(queries))) > LONG:
+            output.say(f"exact search takes {about(seconds)}; --engine faiss is approximate", style="dim")
+        answers = neighbours(stored, queries, k=options.k, run=maker, engine=options.engine)
     output.result(json.loads(answers_json(answers)))
     if options.as_json:
         return

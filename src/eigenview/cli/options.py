@@ -1,11 +1,10 @@
 """A verb's options from pydantic models: names, types, limits, defaults and comments are the models' own.
 
-click cuts the words apart and raises typed exceptions, pydantic checks the values. The field ``learning_rate`` of the
+click cuts the words apart and raises typed exceptions, pydantic checks the values; tyro, which was here first, tells
+its errors only as a box drawn for the screen. The field ``learning_rate`` of the
 model in the field ``optimizer`` is ``--optimizer.learning-rate``; a list takes several words, words with commas between
 them, or its flag again; a dict or a list of models is JSON; what is true unless told otherwise has a ``--no-…``.
 """
-
-from __future__ import annotations
 
 import re
 import sys

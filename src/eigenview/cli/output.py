@@ -1,7 +1,5 @@
 """What a verb says: text and tables for people, or JSON alone for scripts."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -52,7 +50,12 @@ class Output:
         ``stacks``: where the terminal is too narrow, a line for each cell below the first of its row.
         """
         if stacks and _width(columns, rows) > self.console.width:
-            self._stack(columns, rows)
+            width = max(map(len, columns[1:]))
+            self.say(columns[0])
+            for first, *cells in rows:
+                self.say(first)
+                for name, cell in zip(columns[1:], cells, strict=True):
+                    self.say(f"  {name:<{width}}  {', '.join(cell.splitlines())}")
             return
         drawn = Table(
             box=SIMPLE_HEAD, title=None if title is None else _text(title), title_justify="left", pad_edge=False
@@ -63,28 +66,17 @@ class Output:
             drawn.add_row(*map(_text, row))
         self.console.print(drawn)
 
-    def _stack(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        width = max(map(len, columns[1:]))
-        self.say(columns[0])
-        for first, *cells in rows:
-            self.say(first)
-            for name, cell in zip(columns[1:], cells, strict=True):
-                self.say(f"  {name:<{width}}  {', '.join(cell.splitlines())}")
-
     def result(self, value: JSON) -> None:
         """The verb's answer, printed only as JSON."""
         if self.as_json and not self.console.quiet:
             text = json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False)
-            sys.stdout.write(NOT_ASCII.sub(lambda letter: _as_in_json(letter[0]), text) + "\n")
+            spelled = NOT_ASCII.sub(lambda at: at[0] if at[0].isprintable() else json.dumps(at[0])[1:-1], text)
+            sys.stdout.write(spelled + "\n")
 
 
 def clean(text: str) -> str:
     """Text as a terminal may have it, whatever file names or tables from elsewhere put into it; its lines are kept."""
     return "\n".join(map(printable, text.split("\n")))
-
-
-def _as_in_json(letter: str) -> str:
-    return letter if letter.isprintable() else json.dumps(letter)[1:-1]
 
 
 def _width(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> int:

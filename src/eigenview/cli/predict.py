@@ -8,8 +8,6 @@ Examples:
   eigenview export runs/photos --to onnx --head labels.head.safetensors -o what-is-it.onnx
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -34,8 +32,7 @@ class Options(RunOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import embed_beside
-    from eigenview.cli.labelling import checked_places, say_labels, table_place
+    from eigenview.cli.embedded import checked_places, embed_beside, say_labels, table_place
     from eigenview.cli.spread import suggestions_json
     from eigenview.labels.suggesting import read_labeller
     from eigenview.search import open_embeddings

@@ -6,15 +6,12 @@ Examples:
   eigenview recipes run kernel-infonce-laplacian-cifar10 --source cifar10:data/cifar --epochs 400
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 from eigenview.cli.options import Word, positional
 from eigenview.cli.output import Output
-from eigenview.cli.train import start
-from eigenview.cli.train_options import StartOptions, parse_train
+from eigenview.cli.train import StartOptions, parse_train, start
 from eigenview.recipes import RECIPES
 from eigenview.runs import merge_settings
 
@@ -25,7 +22,11 @@ class Options(StartOptions):
 
 
 def read(arguments: Sequence[str], *, verb: str, about: str | None) -> tuple[Options, dict[str, Any]]:
-    return parse_train(Options, _with_method(arguments), verb=verb, about=about)
+    named = [word for word in arguments if word in RECIPES]
+    if named and not any(word.split("=")[0] == "--method" for word in arguments):
+        # the recipe's method put among the arguments, so that its settings are options
+        arguments = [*arguments, "--method", str(RECIPES[named[0]].settings["method"])]
+    return parse_train(Options, arguments, verb=verb, about=about)
 
 
 def run(parsed: tuple[Options, dict[str, Any]], output: Output) -> None:
@@ -37,11 +38,3 @@ def run(parsed: tuple[Options, dict[str, Any]], output: Output) -> None:
     settings = merge_settings(base, given | ({} if options.source is None else {"source": options.source}))
     output.say(f"{recipe.title}: {recipe.cost}")
     start(settings, options, output)
-
-
-def _with_method(arguments: Sequence[str]) -> list[str]:
-    """The recipe's method put among the arguments, so that its settings are options."""
-    named = [word for word in arguments if word in RECIPES]
-    if not named or any(word.startswith("--method") and word.split("=")[0] == "--method" for word in arguments):
-        return list(arguments)
-    return [*arguments, "--method", str(RECIPES[named[0]].settings["method"])]

@@ -4,8 +4,6 @@ Example:
   eigenview recipes show simclr-cifar10
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from dataclasses import asdict

@@ -7,8 +7,6 @@ Examples:
   eigenview report dinov2.parquet --source photos/
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 
@@ -38,23 +36,17 @@ def _folder(options: Options, given: Path, output: Output) -> Path:
 
     if given.suffix not in VECTORS and (is_run(given) or given.exists()):
         return given  # what is no run is refused as it is read
-    if given.suffix not in VECTORS:
-        return _looked_at(options, str(given), output)
-    from eigenview.search import look_at_vectors, open_embeddings, open_pictures
-
-    pictures = None if options.source is None else open_pictures(options.source)
-    directory = vectors_folder(options, given, options.source)
-    look_at_vectors(open_embeddings(given), directory, pictures)
-    return directory.folder
-
-
-def _looked_at(options: Options, name: str, output: Output) -> Path:
-    """What is kept of an encoder by name and ``--source``, looked at first where nobody has."""
     from eigenview.cli.look import look_shown
     from eigenview.data import open_images
+    from eigenview.search import look_at_vectors, open_embeddings, open_pictures
 
+    if given.suffix in VECTORS:
+        pictures = None if options.source is None else open_pictures(options.source)
+        directory = vectors_folder(options, given, options.source)
+        look_at_vectors(open_embeddings(given), directory, pictures)
+        return directory.folder
     source = None if options.source is None else open_images(options.source, needs_index=True)
-    opened = open_named(options, name, output, options.source, source)  # refused without one
+    opened = open_named(options, str(given), output, options.source, source)  # refused without one
     if source is not None and (opened.directory.sample() is None or opened.directory.diagnosis() is None):
         look_shown(opened, source, str(options.source), output)
     return opened.folder

@@ -71,7 +71,7 @@ def open_named(
     from eigenview.devices import device_text, find_device
     from eigenview.nn import ENCODERS
     from eigenview.runs import encoder_named, folder_for, open_encoder
-    from eigenview.search.about import anchored
+    from eigenview.search.makers import anchored
 
     device = find_device(options.device)
     if not is_encoder(name) and not Path(name).exists():
@@ -93,7 +93,7 @@ def open_named(
 
 def _size_reason(name: str, run: OpenedRun) -> str:
     """Why an encoder by name sees images in the size that it does, where nobody asked for another."""
-    from eigenview.nn.pretrained import EFFICIENTNET, EFFICIENTNET_INPUT
+    from eigenview.nn.build import EFFICIENTNET, EFFICIENTNET_INPUT
 
     image, size = run.directory.data.image, run.view.size
     said = f"images are {image.width} × {image.height}"

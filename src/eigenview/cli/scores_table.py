@@ -1,11 +1,9 @@
 """Scores as a table and as JSON, for the verbs that print them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from eigenview.cli.output import JSON, Output
-from eigenview.evaluation.comparison import grid
+from eigenview.evaluation.scores import grid
 from eigenview.runs import Score
 
 

@@ -4,8 +4,6 @@ A setting's explanation is the comment at the end of its line in the model's sou
 nothing else: written once, shown everywhere.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import io
@@ -15,7 +13,6 @@ import types
 import typing
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -25,22 +22,6 @@ from pydantic.fields import FieldInfo
 
 NONE = " or none"
 BOUNDS = {"gt": ">", "ge": "≥", "lt": "<", "le": "≤"}
-
-
-@dataclass(frozen=True)
-class Described:
-    """One setting of a model: ``path`` as written in a config file, ``optimizer.learning_rate``."""
-
-    path: str
-    kind: str
-    default: str
-    comment: str
-
-
-def described(model: type[BaseModel]) -> Iterator[Described]:
-    """Every setting of a model in words."""
-    for path, info, comment in fields_of(model):
-        yield Described(".".join(path), kind_text(info), default_text(info), comment)
 
 
 def fields_of(

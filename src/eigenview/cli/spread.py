@@ -46,28 +46,34 @@ class Options(RunOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import open_or_embed
-    from eigenview.cli.labelling import checked_places, graph_told, open_pictures_of, table_place, write_with_head
+    from eigenview.cli import embedded
     from eigenview.labels.label_files import read_labels
-    from eigenview.labels.shown import keep_suggestions
-    from eigenview.labels.suggesting import spread_labels
+    from eigenview.labels.sheets import Shown, keep_suggestions, labels_sheet, surest_and_least
+    from eigenview.labels.suggesting import head_beside, spread_labels
 
-    checked_places(options.out, options.sheet, overwrite=options.overwrite, has_head=True)
+    embedded.checked_places(options.out, options.sheet, overwrite=options.overwrite, has_head=True)
     sizes = _sizes(options.sizes)
-    stored, opened = open_or_embed(options.place, options.source, options, output)
+    stored, opened = embedded.open_or_embed(options.place, options.source, options, output)
     given = read_labels(options.labels, stored, column=options.column)
     output.say(str(given))
-    with graph_told(output, stored):
+    with embedded.graph_told(output, stored):
         spread = spread_labels(stored, given, sizes=sizes, way=options.way, certain=options.certain)
     output.result(suggestions_json(spread))
     if opened is not None:
         keep_suggestions(opened.folder, spread)
-    out = table_place(options.out, "spread", stored, writes=not options.as_json)
+    out = embedded.table_place(options.out, "spread", stored, writes=not options.as_json)
     if out is not None:
-        write_with_head(spread, out, output, overwrite=options.overwrite)
+        embedded.say_labels(spread, spread.write(out, overwrite=options.overwrite), output)
+        head = spread.labeller.save(head_beside(out), overwrite=options.overwrite)
+        output.say(f"{head}: labels later pictures (eigenview predict {head} RUN --source SOURCE)", style="dim")
     if options.sheet is not None:
-        source = open_pictures_of(options.place, options.source)
-        write_sheet_of(spread, options.sheet, source, overwrite=options.overwrite)
+        groups = []  # of each class the pictures that are surest, and then those that are least sure
+        for number, name in enumerate(spread.classes):
+            rows, count = surest_and_least(spread, number, SHEET_EACH)
+            shown = [(row, (f"{float(spread.probability[row]):.0%}",)) for row in rows]
+            groups.append(Shown(f"{name}: {count:,}, the surest and the least sure", shown))
+        source = embedded.open_pictures_of(options.place, options.source)
+        labels_sheet("Suggested labels", groups, stored, options.sheet, source=source, overwrite=options.overwrite)
         output.say(f"to look at: {options.sheet}")
 
 
@@ -79,21 +85,6 @@ def suggestions_json(spread: Suggestions) -> JSON:
         for name, label, probability, is_given in rows
     ]
     return {"classes": list(spread.classes), "labels": labels}
-
-
-def write_sheet_of(spread: Suggestions, sheet: Path, source: object, *, overwrite: bool) -> None:
-    """Of each class the pictures that are surest, and then those that are least sure."""
-    from eigenview.data import Source
-    from eigenview.labels.sheets import Shown, labels_sheet
-    from eigenview.labels.shown import surest_and_least
-
-    groups = []
-    for number, name in enumerate(spread.classes):
-        rows, count = surest_and_least(spread, number, SHEET_EACH)
-        shown = [(row, (f"{float(spread.probability[row]):.0%}",)) for row in rows]
-        groups.append(Shown(f"{name}: {count:,}, the surest and the least sure", shown))
-    assert source is None or isinstance(source, Source)
-    labels_sheet("Suggested labels", groups, spread.stored, sheet, source=source, overwrite=overwrite)
 
 
 def _sizes(words: tuple[str, ...]) -> dict[str, float] | None:

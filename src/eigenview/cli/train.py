@@ -11,24 +11,26 @@ Examples:
   eigenview train --resume --out runs/photos --epochs 200
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
-from eigenview.cli.announcement import Announcement
-from eigenview.cli.options import positional
+from eigenview.cli.options import Group, Word, given_options, positional
 from eigenview.cli.output import Output
-from eigenview.cli.train_options import StartOptions, parse_train
+from eigenview.cli.run_options import PASSES
 from eigenview.devices import device_text, find_device
 from eigenview.errors import SettingError
+from eigenview.methods import DEFAULT_METHOD, METHODS, Method, find_method
 from eigenview.names import is_code
 from eigenview.nn import is_own_encoder
-from eigenview.runs import EMBEDDINGS, RunDirectory, TrainConfig
-from eigenview.training import Choice, shown_progress, train
+from eigenview.progress import about
+from eigenview.runs import EMBEDDINGS, RunDirectory, TrainConfig, merge_settings, stored_settings
+from eigenview.settings import Strict
+from eigenview.training import Listener, Plan, shown_progress, train
+from eigenview.training.launch import LOOKED_AT
 from eigenview.training.processor import (
     LowerInstructionsNeeded,
     can_start_again,
@@ -36,6 +38,70 @@ from eigenview.training.processor import (
     start_again,
 )
 from eigenview.training.start import prepare
+
+SHORT = {"encoder.name": "--encoder", "views.preset": "--views"}
+MEASURED = 5.0  # seconds of training by which the rest is judged
+LONG = 3600.0  # seconds from which a way to shorten the run is named
+
+
+class StartOptions(Strict):
+    """What the verbs that train have beside the settings."""
+
+    resume: bool = False  # go on from the last checkpoint in --out; its settings are known
+    begin: Annotated[str | None, Word("last|previous|best", name="from")] = None  # with --resume: the checkpoint to go
+    # on from; last unless given, or the one before where that is damaged
+    look: bool = True  # at the end, diagnose the run and keep a sample for the report
+    kernel: Annotated[str | None, Word("KERNEL")] = None  # gaussian, laplacian, exponential, simple-sum, concat-sum, or
+    # any kernel as text, such as 'Gaussian(0.2) + Laplacian(0.5)'; for kernel-infonce, which it implies; as text
+    # also for moco and random-walk
+    config: Annotated[Path | None, Word("FILE")] = None  # settings as JSON; options win
+
+
+Started = TypeVar("Started", bound=StartOptions)
+
+
+def parse_train(
+    kind: type[Started], arguments: Sequence[str], *, verb: str, about: str | None
+) -> tuple[Started, dict[str, Any]]:
+    """The verb's own options, and the settings that were given, as a config file would hold them."""
+    settings = Group(
+        TrainConfig,
+        "Settings of the run",
+        inside={"method_settings": _method_among(arguments).settings_type},
+        without=("source",),
+        may_lack=True,
+        aliases=SHORT,
+    )
+    own, given = given_options([Group(kind), settings], arguments, verb=verb, about=about)
+    options = kind(**own)
+    return options, settings_among(given, config=options.config, kernel=options.kernel)
+
+
+def settings_among(
+    given: Mapping[str, Any], *, config: Path | None = None, kernel: str | None = None
+) -> dict[str, Any]:
+    """The settings that were given, over those in the file ``config``; ``kernel`` finds its place among them."""
+    merged = merge_settings({} if config is None else _stored_settings(config), given)
+    if kernel is None:
+        return merged
+    name = merged.get("method", "kernel-infonce")
+    if "kernel" not in find_method(name).settings_type.model_fields:
+        have = [known for known, method in METHODS.items() if "kernel" in method.settings_type.model_fields]
+        raise SettingError(f"{name} has no kernel to choose: leave --kernel out, or use --method {' or '.join(have)}")
+    return merge_settings(merged, {"method": name, "method_settings": {"kernel": kernel}})
+
+
+def _method_among(arguments: Sequence[str]) -> type[Method]:
+    """The method whose settings are options too: as given, as in ``--config``, or the one a kernel implies."""
+    words = [piece for word in arguments for piece in (word.split("=", 1) if word.startswith("--") else [word])]
+    after = dict(pairwise(words))
+    stored = _stored_settings(Path(after["--config"])) if "--config" in after else {}
+    implied = "kernel-infonce" if "--kernel" in after else DEFAULT_METHOD
+    return find_method(after.get("--method", str(stored.get("method", implied))))
+
+
+def _stored_settings(file: Path) -> dict[str, Any]:
+    return {name: value for name, value in stored_settings(file).items() if value is not None}
 
 
 class Options(StartOptions):
@@ -53,7 +119,12 @@ def run(parsed: tuple[Options, dict[str, Any]], output: Output) -> None:
 
 def start(given: Mapping[str, Any], options: StartOptions, output: Output) -> None:
     """Train as ``given`` says and as is best for the rest; say what was chosen and what can be done next."""
-    _check(given, options)
+    if options.resume and "out" not in given:
+        raise SettingError("--resume needs the run to go on with: --out RUN")
+    if not options.resume and "source" not in given:
+        raise SettingError("SOURCE is missing: a folder of images, say (eigenview train --help tells more)")
+    if options.begin is not None and not options.resume:
+        raise SettingError("--from says where to go on: give --resume too, or leave it out")
     prepared = prepare(given, resume=options.resume)
     config = prepared.config
     device = find_device(config.device)
@@ -62,7 +133,11 @@ def start(given: Mapping[str, Any], options: StartOptions, output: Output) -> No
     output.say(str(info))
     if info.labels_hint:
         output.say(f"{info.labels_hint}; learning needs none", style="dim")
-    _say_choices(prepared.choices, output)
+    if prepared.choices:
+        output.say("chosen for these images and this machine (any of it can be given as an option):")
+        width = max(len(choice.name) for choice in prepared.choices)
+        for choice in prepared.choices:
+            output.say(f"  {choice.name:<{width}}  {choice.value}  ({choice.reason})")
     output.say(f"{config.method} with {config.encoder.name} into {config.out}, on {device_text(device)}", style="bold")
     try:
         directory = train(
@@ -90,15 +165,6 @@ def start(given: Mapping[str, Any], options: StartOptions, output: Output) -> No
     next_steps(config, output)
 
 
-def _check(given: Mapping[str, Any], options: StartOptions) -> None:
-    if options.resume and "out" not in given:
-        raise SettingError("--resume needs the run to go on with: --out RUN")
-    if not options.resume and "source" not in given:
-        raise SettingError("SOURCE is missing: a folder of images, say (eigenview train --help tells more)")
-    if options.begin is not None and not options.resume:
-        raise SettingError("--from says where to go on: give --resume too, or leave it out")
-
-
 def _check_precision(precision: str, device: str, output: Output) -> None:
     """A processor that dies of half precision is found out in time, and spared."""
     try:
@@ -108,14 +174,6 @@ def _check_precision(precision: str, device: str, output: Output) -> None:
             raise
         output.say(f"{error}; starting again with it")
         start_again()
-
-
-def _say_choices(choices: Sequence[Choice], output: Output) -> None:
-    if choices:
-        output.say("chosen for these images and this machine (any of it can be given as an option):")
-        width = max(len(choice.name) for choice in choices)
-        for choice in choices:
-            output.say(f"  {choice.name:<{width}}  {choice.value}  ({choice.reason})")
 
 
 def next_steps(config: TrainConfig, output: Output) -> None:
@@ -151,3 +209,42 @@ def _own_settings(settings: Mapping[str, Any], path: str) -> Iterator[str]:
 
 def quoted(word: object) -> str:
     return shlex.quote(str(word))
+
+
+class Announcement(Listener):
+    """``looks_back``: whether the result is looked at in the end, which takes time after the time for training."""
+
+    def __init__(self, output: Output, *, looks_back: bool) -> None:
+        self.output, self.looks_back = output, looks_back
+        self.plan: Plan | None = None
+        self.first: tuple[int, float] | None = None  # step and seconds at the end of the first step, which is slow
+        self.latest, self.is_said, self.views_per_second = (0, 0.0), False, 0.0
+
+    def started(self, plan: Plan) -> None:
+        self.plan = plan
+
+    def stepped(self, step: int, seconds: float) -> None:
+        self.latest = step, seconds
+        self.first = self.first or self.latest
+        steps, took = step - self.first[0], seconds - self.first[1]
+        total = None if self.plan is None else self.plan.total_steps
+        if self.is_said or total is None or not steps or took < MEASURED:
+            return
+        self.is_said = True
+        left = took / steps * (total - step)
+        bound = "; --minutes N bounds it" if left > LONG else ""
+        if left >= MEASURED:
+            self.output.say(f"{total - step:,} steps to go: {about(left)}{bound}")
+
+    def measured(self, line: Mapping[str, Any]) -> None:
+        self.views_per_second = float(line.get("views_per_second", self.views_per_second))
+
+    def ended(self) -> None:
+        plan, (step, seconds) = self.plan, self.latest
+        if plan is None or plan.items is None or not self.looks_back or self.views_per_second <= 0:
+            return
+        is_whole = step == plan.total_steps or (plan.minutes is not None and seconds >= 60 * plan.minutes)
+        images = min(LOOKED_AT, plan.items)
+        wait = PASSES * images / self.views_per_second  # at the speed of training, which has gradients too
+        if is_whole and wait >= MEASURED:
+            self.output.say(f"now the result is looked at, on {images:,} images: {about(wait)} (--no-look: not at all)")

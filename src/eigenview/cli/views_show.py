@@ -5,10 +5,8 @@ Examples:
   eigenview views show cifar10:data/cifar --preset simclr-cifar --count 12
 """
 
-from __future__ import annotations
-
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from pydantic import Field
 
@@ -17,10 +15,6 @@ from eigenview.cli.output import Output
 from eigenview.errors import DataError
 from eigenview.names import counted
 from eigenview.settings import Strict
-
-if TYPE_CHECKING:
-    from eigenview.data import Source
-    from eigenview.views.settings import ViewSettings
 
 
 class Options(Strict):
@@ -37,14 +31,28 @@ def run(options: Options, output: Output) -> None:
     import numpy as np
 
     from eigenview.batches import image_statistics, typical_shape
-    from eigenview.data import BatchSource, open_images
+    from eigenview.data import BatchSource, UnreadableImage, open_images
+    from eigenview.devices import find_device
+    from eigenview.training.choices import view_wishes
     from eigenview.views import show
+    from eigenview.views.settings import ViewSettings
 
     source = open_images(options.source, needs_index=True)
-    recipe = _settings(options, typical_shape(source)).recipe(typical_shape(source), image_statistics(source))
+    shape, device = typical_shape(source), "cpu" if find_device("auto").type == "cpu" else "cuda"
+    # as ``train`` would choose for such images on this machine, and draw
+    chosen = {wish.name: wish.value for wish in view_wishes({"views": {"preset": options.preset}}, shape, device)}
+    settings = ViewSettings(preset=options.preset, size=options.size or chosen.get("views.size"))
+    recipe = settings.recipe(shape, image_statistics(source))
     places = np.unique(np.linspace(0, len(source) - 1, min(options.count, len(source))).round().astype(np.int64))
     if not isinstance(source, BatchSource):
-        places = np.array([place for place in places if _is_readable(source, int(place), output)], dtype=np.int64)
+        readable = []
+        for place in places:
+            try:
+                source.image(int(place)).pixels()
+                readable.append(place)
+            except UnreadableImage as error:
+                output.say(f"left out: {error.name} ({error.reason})", style="yellow")
+        places = np.array(readable, dtype=np.int64)
         if not len(places):
             raise DataError(f"none of the {options.count} images can be read; `eigenview data check` says why")
     images = source.batch(places) if isinstance(source, BatchSource) else [source.image(int(at)) for at in places]
@@ -52,25 +60,3 @@ def run(options: Options, output: Output) -> None:
     file = show(images, recipe, options.out, seed=options.seed, epoch=options.epoch, indices=places.tolist())
     crops = ", ".join(f"{crop.count} of {crop.size} px" for crop in recipe.crops)
     output.say(f"{file}: {counted(len(places), 'image')} with their views ({crops})")
-
-
-def _settings(options: Options, shape: tuple[int, int, int]) -> ViewSettings:
-    """Those that ``train`` would choose for such images on this machine, and draw."""
-    from eigenview.devices import find_device
-    from eigenview.training.choices import view_wishes
-    from eigenview.views.settings import ViewSettings
-
-    device = "cpu" if find_device("auto").type == "cpu" else "cuda"
-    chosen = {wish.name: wish.value for wish in view_wishes({"views": {"preset": options.preset}}, shape, device)}
-    return ViewSettings(preset=options.preset, size=options.size or chosen.get("views.size"))
-
-
-def _is_readable(source: Source, place: int, output: Output) -> bool:
-    from eigenview.data import UnreadableImage
-
-    try:
-        source.image(place).pixels()
-    except UnreadableImage as error:
-        output.say(f"left out: {error.name} ({error.reason})", style="yellow")
-        return False
-    return True

@@ -106,15 +106,14 @@ def read_arrays(place: Place, **names: Sequence[str]) -> dict[str, Array]:
             loaded = np.load(file, allow_pickle=False)
             if isinstance(loaded, np.ndarray):
                 return {first: loaded}
-            keys = {what: [name for name in known if name in loaded.files][:1] for what, known in names.items()}
-            if not keys[first]:
+            stored = set(loaded.files)
+            keys = {what: name for what, known in names.items() for name in reversed(known) if name in stored}
+            if first not in keys:
                 listed = ", ".join(printable(name) for name in loaded.files) or "no array at all"
                 known = " or ".join(names[first][:3])
                 raise DataError(f"{printable(place)} has no {first}: no array named {known}; it has {listed}")
-            _require_unpacked(
-                [key for matching in keys.values() for key in matching], loaded.zip, size, printable(place)
-            )
-            return {what: loaded[key] for what, matching in keys.items() for key in matching}
+            _require_unpacked(list(keys.values()), loaded.zip, size, printable(place))
+            return {what: loaded[key] for what, key in keys.items()}
     except DataError as error:
         if "allow_pickle" in str(error) or "pickled" in str(error):
             raise DataError(

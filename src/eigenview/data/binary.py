@@ -1,7 +1,5 @@
 """Data sets in the binary layouts their authors publish: CIFAR, STL-10, Fashion-MNIST."""
 
-from __future__ import annotations
-
 import gzip
 import math
 import os
@@ -16,13 +14,13 @@ from eigenview.data.arrays import ArraySource
 from eigenview.data.failures import blamed_on
 from eigenview.data.limits import most_unpacked
 from eigenview.data.pickles import read_plain_pickle
-from eigenview.data.texts import read_lines
 from eigenview.errors import DataError, SettingError
 from eigenview.names import printable
 
 Bytes = npt.NDArray[np.uint8]
 CIFAR_PIXELS = 3 * 32 * 32
 STL_SHAPE = (3, 96, 96)
+LARGEST_TEXT = 1 << 26  # bytes of a text file that comes with a data set; the largest known has 1.2 MB
 FASHION = ("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot")
 
 
@@ -46,7 +44,11 @@ def cifar(classes: int, directory: Path, *, split: str = "train") -> ArraySource
         labels = np.concatenate([_cifar_labels(batch, "labels" if ten else "fine_labels", python) for batch in stored])
         listed = python / ("batches.meta" if ten else "meta")
         meta = read_plain_pickle(listed) if listed.is_file() else {}
-        words = _cifar_words(meta.get(b"label_names" if ten else b"fine_label_names"), listed)
+        words = meta.get(b"label_names" if ten else b"fine_label_names")
+        if words is not None:
+            if not isinstance(words, list) or not all(isinstance(word, (bytes, str)) for word in words):
+                raise DataError(f"{printable(listed)} must hold the names of the classes as a list of words")
+            words = [printable(word if isinstance(word, str) else os.fsdecode(word)) for word in words]
     else:
         raise missing(f"cifar{classes}", directory, f"{binary.name}/ or {python.name}/ with the {split} images")
     images = pixels.reshape(-1, 3, 32, 32)
@@ -112,6 +114,15 @@ def read_idx(path: Path) -> Bytes:
     return np.frombuffer(data, dtype=np.uint8, offset=4 + 4 * axes).reshape(shape)
 
 
+def read_lines(path: Path) -> list[str]:
+    """The lines of a UTF-8 text file that are not blank; whatever is wrong with it is one line of error."""
+    with blamed_on(path), path.open("rb") as file:
+        data = file.read(LARGEST_TEXT + 1)
+        if len(data) > LARGEST_TEXT:
+            raise DataError(f"{printable(path)} is too large to be what it should: over {LARGEST_TEXT >> 20} MB")
+        return [line for line in data.decode("utf-8").splitlines() if line.strip()]
+
+
 def require_split(split: str, known: Sequence[str]) -> None:
     if split not in known:
         raise SettingError(f"split is one of {', '.join(known)}; got {split!r}")
@@ -151,14 +162,6 @@ def _cifar_labels(batch: dict[bytes, Any], name: str, place: Path) -> npt.NDArra
     if not isinstance(labels, list) or not all(isinstance(label, int) and 0 <= label < 256 for label in labels):
         raise DataError(f"{printable(place)} holds no CIFAR labels: {name!r} must be a list of small whole numbers")
     return np.array(labels, dtype=np.int64)
-
-
-def _cifar_words(names: object, place: Path) -> list[str] | None:
-    if names is None:
-        return None
-    if not isinstance(names, list) or not all(isinstance(name, (bytes, str)) for name in names):
-        raise DataError(f"{printable(place)} must hold the names of the classes as a list of words")
-    return [printable(name if isinstance(name, str) else os.fsdecode(name)) for name in names]
 
 
 def _words(path: Path) -> list[str] | None:

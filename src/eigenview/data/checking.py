@@ -1,21 +1,16 @@
 """What is in a source: every image opened, decoded and compared, the findings in a few lines."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from torch.utils.data import Dataset
-
-from eigenview.data.assembly import Crash
 from eigenview.data.decode import UnreadableImage
 from eigenview.data.failures import Failure
 from eigenview.data.source import Item, Share, Source, SourceInfo, StreamSource
 from eigenview.data.spec import open_source
-from eigenview.data.workers import results, start_workers, worker_count
-from eigenview.errors import EigenviewError
+from eigenview.data.workers import Made, results, start_workers, worker_count
 from eigenview.names import counted
 from eigenview.progress import progress_bar
 
@@ -68,7 +63,8 @@ class CheckReport:
         if self.info.labels_hint:
             lines.append(f"            {self.info.labels_hint}")
         lines.append(f"captions    {_captions(self.captions)}")
-        lines.append(f"unreadable  {_unreadable(self.unreadable)}")
+        failures = [f"{failure.name} ({failure.reason})" for failure in self.unreadable]
+        lines.append(f"unreadable  {f'{len(failures):,}: {_few(failures)}' if failures else 'none'}")
         if self.unreadable_folders:
             lines.append(f"no entry    {len(self.unreadable_folders):,} folders: {_few(self.unreadable_folders)}")
         lines.append(f"duplicates  {_duplicates(self.duplicates)}")
@@ -111,33 +107,24 @@ Findings = list[Facts | Failure]
 def _examined(source: Source | StreamSource, workers: int) -> Iterator[Findings]:
     if isinstance(source, Source):
         chunks = range(-(-len(source) // CHUNK))
+        examine = partial(_examine, source)
         if workers and len(chunks) > 1:
-            return results(start_workers(_Examiner(source), workers, requests=chunks, persistent=False))
-        return (_Examiner(source).examine(chunk) for chunk in chunks)
+            return results(start_workers(Made(examine), workers, requests=chunks, persistent=False))
+        return map(examine, chunks)
     return ([_finding(item)] for item in source.items(Share(0, 0), shuffle=False))
 
 
-class _Examiner(Dataset[Findings | Crash]):
+def _examine(source: Source, chunk: int) -> Findings:
     """Chunk k of a source: items k·64 … k·64 + 63."""
+    last = min((chunk + 1) * CHUNK, len(source))
+    return [_finding(_item(source, index)) for index in range(chunk * CHUNK, last)]
 
-    def __init__(self, source: Source) -> None:
-        self.source = source
 
-    def __getitem__(self, chunk: int) -> Findings | Crash:
-        try:
-            return self.examine(chunk)
-        except EigenviewError as error:
-            return Crash(error, "")
-
-    def examine(self, chunk: int) -> Findings:
-        last = min((chunk + 1) * CHUNK, len(self.source))
-        return [_finding(self._item(index)) for index in range(chunk * CHUNK, last)]
-
-    def _item(self, index: int) -> Item | Exception:
-        try:
-            return Item(index, self.source.image(index), self.source.label(index), self.source.captions(index))
-        except UnreadableImage as error:
-            return error
+def _item(source: Source, index: int) -> Item | Exception:
+    try:
+        return Item(index, source.image(index), source.label(index), source.captions(index))
+    except UnreadableImage as error:
+        return error
 
 
 def _finding(item: Item | Exception) -> Facts | Failure:
@@ -179,12 +166,6 @@ def _captions(captions: Counter[int]) -> str:
     total = sum(number * count for number, count in captions.items())
     fewest, most = min(captions), max(captions)
     return f"{total:,}, {fewest} an image" if fewest == most else f"{total:,}, {fewest} to {most} an image"
-
-
-def _unreadable(failures: tuple[Failure, ...]) -> str:
-    if not failures:
-        return "none"
-    return f"{len(failures):,}: {_few([f'{failure.name} ({failure.reason})' for failure in failures])}"
 
 
 def _duplicates(groups: tuple[tuple[str, ...], ...]) -> str:

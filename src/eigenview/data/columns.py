@@ -1,6 +1,4 @@
-"""Which column is which: by the name the user gives, or by the names that data sets commonly use."""
-
-from __future__ import annotations
+"""Which column is which: by the name the user gives, or by the names that data sets commonly use; captions as text."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -65,22 +63,21 @@ def numbered_labels(values: Sequence[object], place: str) -> tuple[tuple[str, ..
     names = sorted({str(value) for value in kept if value is not None})
     places = {name: number for number, name in enumerate(names)}
     numbers = np.array([NO_LABEL if value is None else places[str(value)] for value in kept], dtype=np.int64)
-    return tuple(printable(name) for name in names), numbers
+    return tuple(map(printable, names)), numbers
 
 
 def class_names(metadata: Mapping[bytes, bytes] | None, label: str) -> tuple[str, ...] | None:
     """Class names from a Parquet schema's metadata: a JSON list ``classes``, or Hugging Face's ``ClassLabel``."""
-    if not metadata:
-        return None
+    known = metadata or {}
     try:
-        if b"classes" in metadata:
-            return _names(json.loads(metadata[b"classes"]))
-        if b"huggingface" in metadata:
-            feature = json.loads(metadata[b"huggingface"])["info"]["features"].get(label, {})
-            return _names(feature.get("names"))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        if b"classes" in known:
+            names = json.loads(known[b"classes"])
+        else:
+            names = json.loads(known[b"huggingface"])["info"]["features"][label]["names"]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return None  # metadata is a courtesy: without it, numbers do
-    return None
+    is_list = isinstance(names, list) and names and all(isinstance(name, str) for name in names)
+    return tuple(map(printable, names)) if is_list else None
 
 
 def _is_whole(value: object) -> bool:
@@ -89,7 +86,58 @@ def _is_whole(value: object) -> bool:
     return not isinstance(value, bool)
 
 
-def _names(listed: object) -> tuple[str, ...] | None:
-    if isinstance(listed, list) and listed and all(isinstance(name, str) for name in listed):
-        return tuple(printable(name) for name in listed)
-    return None
+JOINERS = "\u200c\u200d"
+ORIGINAL, REWRITE = "caption", "rewrite"  # what the names of columns begin with
+
+
+class Captions(tuple[str, ...]):
+    """What is written about an image. ``by_set``: the same with "" where a set of captions has none of it."""
+
+    by_set: tuple[str, ...]
+
+
+def by_set(captions: tuple[str, ...]) -> tuple[str, ...]:
+    """The captions in the places that their columns or lists gave them: "" where one is blank."""
+    return captions.by_set if isinstance(captions, Captions) else captions
+
+
+def as_captions(value: object) -> tuple[str, ...]:
+    """One string or a list of them; None and blanks are left out, but :func:`by_set` knows where they were.
+
+    Lines and tabs become single spaces. Letters that are no text but commands, to a terminal or of direction, are left
+    out; joiners, which Persian, Hindi and emoji need, are not. What is no text (a number, say) counts as blank.
+    """
+    texts = [_plain(text) if isinstance(text, str) else "" for text in listed_texts(value)]
+    while texts and not texts[-1]:
+        texts.pop()
+    if all(texts):
+        return tuple(texts)
+    captions = Captions(filter(None, texts))
+    captions.by_set = tuple(texts)
+    return captions
+
+
+def listed_texts(value: object) -> list[object]:
+    """What one column holds, one string or a list, as a list."""
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def caption_columns(named: str | None, present: Sequence[str], place: str) -> list[str]:
+    """The columns of captions: those named, by commas, or all that begin with ``caption``, then with ``rewrite``.
+
+    Where none begins with ``caption``, the first of the other common names stands for them.
+    """
+    if named is not None:
+        names = [named] if named in present else named.split(",")
+        return [need_column("captions", name, present, place) for name in names]
+    originals = [name for name in present if name.startswith(ORIGINAL)]
+    if not originals and (other := find_column("captions", None, present, place)) is not None:
+        originals = [other]
+    return originals + [name for name in present if name.startswith(REWRITE)]
+
+
+def _plain(text: str) -> str:
+    text = " ".join(text.split())
+    if text.isprintable():
+        return text
+    return "".join(letter for letter in text if letter.isprintable() or letter in JOINERS)

@@ -4,8 +4,6 @@ Brightness alone aligns; whether what was aligned is one picture is decided by t
 copies that are whole (:mod:`eigenview.data.likeness`).
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 
@@ -26,7 +24,9 @@ Window = tuple[float, float, float]  # scale, left, top, in shares of the side
 
 def same_or_cropped(first: Thumbnail, second: Thumbnail) -> Confirmation:
     """Whether two pictures are one, or one is the other with up to 18 % of its sides cut away."""
-    if first.digest != second.digest and _differs_at_a_glance(_grey(first, CELL), _grey(second, CELL)):
+    a, b = _grey(first, CELL), _grey(second, CELL)
+    is_telling = first.digest != second.digest and min(a.std(), b.std()) >= PLAIN
+    if is_telling and _correlation(a[None], b)[0] < WORTH:
         return Confirmation("different")
     whole = same_picture(first, second)
     if whole.is_same or min(len(first.colours), len(second.colours)) < SIDE:
@@ -38,12 +38,6 @@ def same_or_cropped(first: Thumbnail, second: Thumbnail) -> Confirmation:
             if cropped.is_same:
                 return cropped
     return whole
-
-
-def _differs_at_a_glance(first: Floats, second: Floats) -> bool:
-    if min(first.std(), second.std()) < PLAIN:
-        return False
-    return bool(_correlation(first[None], second)[0] < WORTH)
 
 
 def _best_window(larger: Thumbnail, smaller: Thumbnail) -> Window | None:

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from eigenview.data.formats import decoders
-from eigenview.data.jpeg import decode_jpeg
+from eigenview.data.formats import decode_jpeg, decoders
 from eigenview.data.limits import MAX_BYTES, require_pixels, room_for_image
 from eigenview.data.modes import Pixels, as_measurements, as_picture, as_pixels, with_channels
 from eigenview.data.places import Place, inside, is_address, open_place
@@ -36,8 +35,7 @@ class UnreadableImage(DataError):
 
     def __init__(self, name: str, reason: str) -> None:
         super().__init__(f"{name}: {reason}")
-        self.name = name
-        self.reason = reason
+        self.name, self.reason = name, reason
 
     def __reduce__(self) -> tuple[type[UnreadableImage], tuple[str, str]]:
         return UnreadableImage, (self.name, self.reason)
@@ -78,12 +76,10 @@ class EncodedImage:
     def __init__(self, data: bytes | memoryview, *, name: str, channels: int = 3, room: int | None = None) -> None:
         if channels not in (1, 3):
             raise SettingError(f"channels is 1 (grey) or 3 (RGB); got {channels}")
-        self.name = name
-        self._data = data
-        self._channels = channels
+        self.name, self._data, self._channels = name, data, channels
         self._room = room_for_image(len(data)) if room is None else room
         with _blaming(name):
-            self._opened: Image.Image | None = self._open()
+            self._opened: Image.Image | None = _open(data, self._room)
             self.mode = f"{self._opened.format} {self._opened.mode}"
             if self._opened.format == "TIFF":  # Pillow turns these upright as they load
                 self._opened.load()
@@ -103,7 +99,7 @@ class EncodedImage:
         if reduce not in REDUCTIONS:
             raise SettingError(f"reduce is one of {REDUCTIONS}; got {reduce}")
         with _blaming(self.name):
-            image = self._opened if self._opened is not None else self._open()
+            image = self._opened if self._opened is not None else _open(self._data, self._room)
             self._opened = None  # decoding in draft mode alters it: the next call opens afresh
             full = image.size
             if 1 < reduce <= min(full):  # then a JPEG comes at exactly this scale
@@ -115,16 +111,12 @@ class EncodedImage:
     def digest(self) -> bytes:
         return hashlib.blake2b(self._data, digest_size=16).digest()
 
-    def _open(self) -> Image.Image:
-        return _open(self._data, self._room)
-
 
 class PixelImage:
     """A picture that is already an array, uint8 (height, width, channels): nothing to decode."""
 
     def __init__(self, array: Pixels, *, name: str) -> None:
-        self.name = name
-        self._array = array
+        self.name, self._array = name, array
 
     @property
     def size(self) -> tuple[int, int]:

@@ -1,7 +1,5 @@
 """Items that could not be used: counted, named once each, and written to a log."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager

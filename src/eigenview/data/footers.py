@@ -5,8 +5,6 @@ value. Only a few of them are needed; the rest is passed over. In small files th
 which may say anything about them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any

@@ -1,7 +1,5 @@
 """Several sources as one: labelled images and the unlabelled ones beside them, say."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -34,9 +32,8 @@ class JoinedSource(Renumbered):
         self._starts = np.concatenate([[0], np.cumsum([len(source) for source in sources], dtype=np.int64)])
         self._classes = named.pop() if named else None
         if any(source.labels is not None for source in sources):
-            none = (np.full(len(source), NO_LABEL, dtype=np.int64) for source in sources)
-            each = zip((source.labels for source in sources), none, strict=True)
-            self._labels = np.concatenate([blank if labels is None else labels for labels, blank in each])
+            known = ((source.labels, np.full(len(source), NO_LABEL, dtype=np.int64)) for source in sources)
+            self._labels = np.concatenate([blank if labels is None else labels for labels, blank in known])
 
     def __len__(self) -> int:
         return int(self._starts[-1])

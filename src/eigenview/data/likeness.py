@@ -4,13 +4,11 @@ An encoder finds plain pictures alike whatever they show. So agreement is asked 
 pictures share by chance only, and the chance is known; then of brightness, colour and every small part of the picture.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
-from typing import Literal, Protocol
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -47,19 +45,6 @@ class Confirmation:
     @property
     def is_same(self) -> bool:
         return self.verdict in ("identical", "same")
-
-
-class Detailed(Protocol):
-    """What most pairs of pictures are told apart by."""
-
-    @property
-    def size(self) -> tuple[int, int]: ...
-    @property
-    def digest(self) -> bytes: ...
-    @property
-    def details(self) -> Mapping[int, npt.NDArray[np.floating]]: ...
-    @property
-    def is_rich(self) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -99,6 +84,9 @@ class Thumbnail:
         return Sketch(self.size, self.digest, details, self.is_rich)
 
 
+Detailed = Sketch | Thumbnail  # what most pairs of pictures are told apart by
+
+
 def thumbnail_of(image: LazyImage) -> Thumbnail:
     """Decoded at a fraction of its size where it is large. A file that cannot be used raises ``UnreadableImage``."""
     width, height = image.size
@@ -132,8 +120,8 @@ def first_look(first: Detailed, second: Detailed) -> Confirmation:
     """
     if first.digest == second.digest:
         return Confirmation("identical", math.inf)
-    aspects = [math.log(width / height) for width, height in (first.size, second.size)]
-    if abs(aspects[0] - aspects[1]) > max(ASPECT, 1 / min(*first.size, *second.size)):
+    aspect, other = (math.log(width / height) for width, height in (first.size, second.size))
+    if abs(aspect - other) > max(ASPECT, 1 / min(*first.size, *second.size)):
         return Confirmation("different")
     agreement = detail_agreement(first, second)
     if agreement >= CERTAIN - (ROUNDED if isinstance(first, Sketch) else 0):
@@ -212,10 +200,7 @@ def _smooth(side: int) -> Floats:
 
 def _side(width: int, height: int, most: int) -> int:
     """The largest power of two from 8 to ``most`` that the shorter side has."""
-    side = CELL
-    while side * 2 <= min(width, height, most):
-        side *= 2
-    return side
+    return max(CELL, 1 << min(width, height, most).bit_length() - 1)
 
 
 def _averaged(channel: npt.NDArray[np.generic], side: int) -> Floats:

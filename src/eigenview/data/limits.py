@@ -5,8 +5,6 @@ Under these limits no file of less than 10 MB makes a process need 1 GB, of whic
 take 260 MB; tests/data/test_memory_limits.py measures it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from eigenview.errors import DataError

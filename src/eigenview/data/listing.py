@@ -1,19 +1,16 @@
 """Lists of image files with captions and labels: CSV (or TSV) and JSON lines."""
 
-from __future__ import annotations
-
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import chain
 from typing import TextIO
 
-from eigenview.data.captions import as_captions, caption_columns, listed_texts
-from eigenview.data.columns import find_column, need_column, numbered_labels
+from eigenview.data.columns import as_captions, caption_columns, find_column, listed_texts, need_column, numbered_labels
 from eigenview.data.failures import blamed_on, shown
-from eigenview.data.files import FilesSource
+from eigenview.data.folder import FilesSource
 from eigenview.data.places import Place, folder_of, open_place
 from eigenview.data.source import Labels
 from eigenview.errors import DataError
@@ -65,7 +62,7 @@ class ListSource(FilesSource):
 
 
 Row = Mapping[str, object]
-Roles = tuple[str, list[str], str | None]
+Roles = tuple[str, list[str], str | None]  # the columns of the path, of captions and of the label
 
 
 def listed_rows(place: Place) -> Iterator[tuple[int, Row]]:
@@ -112,7 +109,8 @@ def _merged(
     for number, row in rows:
         present = tuple(row)
         if present not in roles:
-            roles = {present: _roles(present, place, image=image, label=label, captions=captions)}
+            path, texts = need_column("image", image, present, place), caption_columns(captions, present, place)
+            roles = {present: (path, texts, find_column("label", label, present, place))}
         column, words, labels = roles[present]
         file = row[column]
         if not isinstance(file, str) or not file:
@@ -122,15 +120,16 @@ def _merged(
         entry = entries.setdefault(file, Entry(file))
         for word in words:
             entry.captions += tuple(listed_texts(row[word]))
-        if labels is not None:
-            _set_label(entry, row[labels], f"{place}, line {number}")
+        if labels is None or (said := row[labels]) is None or said == "":
+            continue
+        where = f"{place}, line {number}"
+        if isinstance(said, bool) or not isinstance(said, (str, int, float)):
+            raise DataError(f"{where}: a label must be a whole number or a name; got {shown(said)}")
+        if entry.label not in (None, said):
+            both = f"{shown(entry.label)} above and {shown(said)} here"
+            raise DataError(f"{where}: {printable(entry.path)} has label {both}")
+        entry.label = said
     return list(entries.values())
-
-
-def _roles(present: Sequence[str], place: str, *, image: str | None, label: str | None, captions: str | None) -> Roles:
-    """The columns of the path, of captions and of the label."""
-    path = need_column("image", image, present, place)
-    return path, caption_columns(captions, present, place), find_column("label", label, present, place)
 
 
 def _is_path(text: str) -> bool:
@@ -139,14 +138,3 @@ def _is_path(text: str) -> bool:
         return "\0" not in text and bool(text.encode("utf-8"))
     except UnicodeEncodeError:
         return False
-
-
-def _set_label(entry: Entry, label: object, where: str) -> None:
-    if label is None or label == "":
-        return
-    if isinstance(label, bool) or not isinstance(label, (str, int, float)):
-        raise DataError(f"{where}: a label must be a whole number or a name; got {shown(label)}")
-    if entry.label not in (None, label):
-        both = f"{shown(entry.label)} above and {shown(label)} here"
-        raise DataError(f"{where}: {printable(entry.path)} has label {both}")
-    entry.label = label

@@ -1,7 +1,5 @@
 """Batches from a source: decoded in workers where decoding is needed, the same whatever their number."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -9,13 +7,11 @@ from pathlib import Path
 
 from torch.utils.data import DataLoader
 
-from eigenview.data.assembly import Crash, Fetcher, Prepare, Request
-from eigenview.data.batch import Batch
+from eigenview.data.batch import Batch, Fetcher, Prepare, Request
 from eigenview.data.failures import known_failures
-from eigenview.data.order import Plan, share_of
-from eigenview.data.position import Positioned, replaces_unreadable
+from eigenview.data.order import Plan, Positioned, replaces_unreadable, share_of
 from eigenview.data.source import BatchSource, Source
-from eigenview.data.workers import results, start_workers, worker_count
+from eigenview.data.workers import Crash, Made, results, start_workers, worker_count
 from eigenview.distributed import Group, rank, world_size
 from eigenview.errors import EigenviewError, SettingError
 
@@ -76,15 +72,10 @@ class Loader(Positioned):
         self._fetcher = Fetcher(source, prepare=prepare, seed=seed, replaces=replaces)
         self._requests = _Requests()
         self._machine: DataLoader[Batch | Crash] | None = None
-        self._resume_at: int | None = None
 
     def __len__(self) -> int:
         """Batches in an epoch."""
         return self.plan.steps
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._resume_at = None
 
     def state(self) -> LoaderState:
         return LoaderState(self._epoch, self._step, self.plan.seed, self.plan.batch_size, self.plan.count)
@@ -100,12 +91,11 @@ class Loader(Positioned):
                 )
         if not 0 <= state.step <= len(self):
             raise SettingError(f"the saved position is step {state.step} of an epoch with {len(self)}")
-        self._epoch, self._step, self._resume_at = state.epoch, state.step, state.step
+        self._epoch, self._step, self._is_restored = state.epoch, state.step, True
 
     def __iter__(self) -> Iterator[Batch]:
-        first, self._resume_at = self._resume_at or 0, None
-        self._step = first
-        self._requests.waiting = self._planned(first)
+        self._step, self._is_restored = self._step if self._is_restored else 0, False
+        self._requests.waiting = self._planned(self._step)
         with closing(self._batches()) as batches:
             for batch in batches:
                 self._note(batch)
@@ -130,7 +120,9 @@ class Loader(Positioned):
             yield from map(self._fetcher.fetch, self._requests)
             return
         if self._machine is None:
-            self._machine = start_workers(self._fetcher, self.workers, requests=self._requests, persistent=True)
+            self._machine = start_workers(
+                Made(self._fetcher.fetch), self.workers, requests=self._requests, persistent=True
+            )
         try:
             yield from results(self._machine)
         except Exception:

@@ -3,8 +3,6 @@
 A table of CIFAR's size is worth it: every epoch after the first is free.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,11 +13,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from eigenview.data.batch import MixedSizesError
+from eigenview.data.batch import MixedSizesError, Resize
 from eigenview.data.decode import PixelImage, UnreadableImage
 from eigenview.data.failures import Failure, known_failures
 from eigenview.data.loader import Loader
-from eigenview.data.resize import Resize
 from eigenview.data.source import BatchSource, Depth, Source, SourceInfo, StreamSource, Subset
 from eigenview.data.spec import AnySource, open_source
 from eigenview.errors import DataError, SettingError

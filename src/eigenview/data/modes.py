@@ -11,8 +11,6 @@ The rules, in one place:
 A picture is converted in strips: besides the picture itself and the result, little memory is needed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -93,9 +91,14 @@ def _as_eight_bits(image: Image.Image, channels: int, limits: Range | None) -> I
     if limits is not None:
         return _scaled(image, limits).convert(wanted)
     if image.mode in {"RGBA", "LA", "PA", "RGBa", "La"} or "transparency" in image.info:
-        return _on_white(image).convert(wanted)
+        picture = image.convert("RGBA")
+        return Image.alpha_composite(Image.new("RGBA", picture.size, WHITE), picture).convert("RGB").convert(wanted)
     if image.mode == "LAB":
-        image = _from_lab(image)
+        lab, rgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
+        converted = ImageCms.profileToProfile(image, lab, rgb, outputMode="RGB")
+        if converted is None:
+            raise DataError("a LAB picture could not be converted to RGB")
+        image = converted
     return image if image.mode == wanted else image.convert(wanted)
 
 
@@ -123,16 +126,3 @@ def _scaled(image: Image.Image, limits: Range) -> Image.Image:
     spread = max(high - low, float(np.finfo(np.float64).tiny))
     scaled = (_values(image) - low) * (255.0 / spread)
     return Image.fromarray(np.rint(scaled).clip(0, 255).astype(np.uint8))
-
-
-def _on_white(image: Image.Image) -> Image.Image:
-    picture = image.convert("RGBA")
-    return Image.alpha_composite(Image.new("RGBA", picture.size, WHITE), picture).convert("RGB")
-
-
-def _from_lab(image: Image.Image) -> Image.Image:
-    lab, rgb = ImageCms.createProfile("LAB"), ImageCms.createProfile("sRGB")
-    converted = ImageCms.profileToProfile(image, lab, rgb, outputMode="RGB")
-    if converted is None:
-        raise DataError("a LAB picture could not be converted to RGB")
-    return converted

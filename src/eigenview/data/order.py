@@ -1,12 +1,15 @@
-"""Which items make up which batch: a pure function of (seed, epoch, step), whatever the number of processes."""
+"""Which items make up which batch: a pure function of (seed, epoch, step), whatever the number of processes.
 
-from __future__ import annotations
+And what every loader keeps: which epoch it is in, how far it has come, and what it could not read.
+"""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from eigenview.data.failures import FailureLog
 from eigenview.errors import DataError, SettingError
 
 Indices = npt.NDArray[np.int64]
@@ -58,3 +61,37 @@ def share_of(batch: Indices, rank: int, world: int) -> Indices:
 def substitutes(seed: int, epoch: int, index: int, count: int, tries: int) -> Indices:
     """Which items to try in place of ``index`` when it cannot be read: the same on any worker and process."""
     return np.random.default_rng([seed, epoch, index]).integers(count, size=tries)
+
+
+def replaces_unreadable(unreadable: str) -> bool:
+    if unreadable not in ("replace", "skip"):
+        raise SettingError(f"unreadable is 'replace' or 'skip'; got {unreadable!r}")
+    return unreadable == "replace"
+
+
+class Positioned:
+    """Epoch ``epoch``, of which ``_step`` batches have been handed out, and ``_drawn`` taken from the workers.
+
+    After a restore the next iteration begins there, otherwise at 0.
+    """
+
+    def __init__(self, log: str | Path | None) -> None:
+        self._failures = FailureLog(log)
+        self._epoch = self._step = self._drawn = 0
+        self._is_restored = False
+
+    @property
+    def epoch(self) -> int:
+        return self._epoch
+
+    @property
+    def unreadable(self) -> dict[str, str]:
+        """The items that could not be read so far, by name, and why."""
+        return self._failures.reasons
+
+    def set_epoch(self, epoch: int) -> None:
+        """What the next iteration shuffles by. A restored position is kept when it lies in this epoch."""
+        if epoch < 0:
+            raise SettingError(f"epoch must be at least 0; got {epoch}")
+        if epoch != self._epoch:
+            self._epoch, self._step, self._drawn, self._is_restored = epoch, 0, 0, False

@@ -1,7 +1,5 @@
 """The one kind of pickle that is read: plain containers and arrays of numbers, by a reader that knows nothing else."""
 
-from __future__ import annotations
-
 import io
 import pickle
 import pickletools
@@ -40,6 +38,8 @@ class _StoredArray:
 
     state: tuple[Any, ...] = ()
 
+    def __init__(self, *_: object) -> None: ...
+
     def __setstate__(self, state: tuple[Any, ...]) -> None:
         self.state = state
 
@@ -50,13 +50,9 @@ class _StoredArray:
         return filled
 
 
-def _new_array(*_: object) -> _StoredArray:
-    return _StoredArray()
-
-
 ADMITTED: dict[tuple[str, str], Callable[..., object]] = {
-    ("numpy.core.multiarray", "_reconstruct"): _new_array,
-    ("numpy._core.multiarray", "_reconstruct"): _new_array,
+    ("numpy.core.multiarray", "_reconstruct"): _StoredArray,
+    ("numpy._core.multiarray", "_reconstruct"): _StoredArray,
     ("numpy", "ndarray"): _StoredArray,
     ("numpy", "dtype"): _StoredType,
 }

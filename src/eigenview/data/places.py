@@ -1,16 +1,13 @@
 """Where bytes lie: files of this machine, or addresses (s3://, gs://, hf://, https://, …) that fsspec can read."""
 
-from __future__ import annotations
-
 import glob
 import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import IO, Any
 
-from eigenview.data.archive import escapes
 from eigenview.data.failures import blamed_on
 from eigenview.errors import DataError, SettingError
 from eigenview.extras import extra_module
@@ -46,7 +43,7 @@ def open_place(place: Place) -> IO[bytes]:
             raise DataError(f"no such file: {printable(place)}; is the path right?")
         with _explained(place):
             return open(place, "rb")
-    system, path = _system(str(place))
+    system, path = file_system(str(place))
     with _explained(place):
         opened: IO[bytes] = system.open(path, "rb")
         return opened
@@ -57,7 +54,7 @@ def size_of(place: Place) -> int:
     if not is_address(place):
         with _explained(place):
             return os.stat(place).st_size
-    system, path = _system(str(place))
+    system, path = file_system(str(place))
     with _explained(place):
         return int(system.size(path) or 0)
 
@@ -68,14 +65,14 @@ def matching(pattern: Place) -> list[str]:
         return [str(pattern)] if os.path.exists(pattern) else sorted(glob.glob(str(pattern)))
     if not glob.has_magic(str(pattern)):
         return [str(pattern)]
-    system, path = _system(str(pattern))
+    system, path = file_system(str(pattern))
     with _explained(pattern):
         return sorted(system.unstrip_protocol(name) for name in system.glob(path))
 
 
 def files_below(address: str) -> list[str]:
     """Names of the files below an address, relative to it, sorted."""
-    system, path = _system(address)
+    system, path = file_system(address)
     with _explained(address):
         names = [str(name) for name in system.find(path)]
     start = path.rstrip("/") + "/"
@@ -96,16 +93,17 @@ def inside(folder: Place, name: str) -> Place:
     return f"{str(folder).rstrip('/')}/{name}"
 
 
+def escapes(name: str) -> bool:
+    """Whether a name is absolute or climbs out of its folder or archive, on any system."""
+    path, windows = PurePosixPath(name), PureWindowsPath(name)
+    return path.is_absolute() or bool(windows.anchor) or ".." in path.parts or ".." in windows.parts
+
+
 def name_of(place: Place) -> str:
     return printable(str(place).rstrip("/").rsplit("/", 1)[-1])
 
 
-def require_protocol(address: str) -> None:
-    """Refuse an address here and now where something must be installed first."""
-    _system(address)
-
-
-def _system(address: str) -> tuple[Any, str]:
+def file_system(address: str) -> tuple[Any, str]:
     """The file system of an address, and the path in it: anew each time, since a forked process needs its own."""
     matched = ADDRESS.match(address)
     protocol = matched[1].lower() if matched else address

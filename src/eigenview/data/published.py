@@ -1,20 +1,26 @@
 """Published data sets fetched by name: checked, resumed where a connection broke, moved into place when complete."""
 
-from __future__ import annotations
-
 import http.client
 import os
+import shutil
+import tarfile
+import tempfile
 import urllib.error
 import urllib.request
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 from urllib.parse import urlsplit
 
-from eigenview.data.archive import unpack
 from eigenview.data.failures import blamed_on
+from eigenview.data.places import escapes
 from eigenview.errors import DataError, SettingError
 from eigenview.files import file_digest
+from eigenview.names import printable
 from eigenview.progress import progress_bar
 
 ATTEMPTS = 5  # connections, each going on where the last one broke
@@ -101,12 +107,11 @@ def fetch(url: str, path: str | Path, *, checksum: str, shows_progress: bool = T
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     arrived = path.with_name(path.name + ".part")
-    last: Exception | None = None
     for _ in range(ATTEMPTS):
         last = _try_to_continue(url, arrived, shows_progress)
         if last is None:
             break
-    if last is not None:
+    else:
         raise DataError(f"{url} broke off {ATTEMPTS} times ({last}); what arrived is kept, call again to go on")
     if not _has_checksum(arrived, checksum):
         arrived.unlink()
@@ -124,9 +129,13 @@ def _try_to_continue(url: str, arrived: Path, shows_progress: bool) -> Exception
         with urllib.request.urlopen(request, timeout=TIMEOUT) as response:
             is_continued = response.status == 206
             rest = response.headers.get("Content-Length")
-            total = None if rest is None else int(rest) + (held if is_continued else 0)
-            with arrived.open("ab" if is_continued else "wb") as file:
-                _copy(response, file, total, held if is_continued else 0, arrived.stem, shows_progress)
+            done = held if is_continued else 0
+            total = None if rest is None else int(rest) + done
+            bar = progress_bar(arrived.stem, total=total, done=done, in_bytes=True, shown=shows_progress)
+            with arrived.open("ab" if is_continued else "wb") as file, bar as advance:
+                while piece := response.read(PIECE):
+                    file.write(piece)
+                    advance(len(piece))
         if total is not None and arrived.stat().st_size < total:
             return http.client.IncompleteRead(b"", total - arrived.stat().st_size)
         return None
@@ -140,15 +149,6 @@ def _try_to_continue(url: str, arrived: Path, shows_progress: bool) -> Exception
         return error
 
 
-def _copy(
-    response: http.client.HTTPResponse, file: IO[bytes], total: int | None, held: int, title: str, shows_progress: bool
-) -> None:
-    with progress_bar(title, total=total, done=held, in_bytes=True, shown=shows_progress) as advance:
-        while piece := response.read(PIECE):
-            file.write(piece)
-            advance(len(piece))
-
-
 def _parsed(checksum: str) -> tuple[str, str]:
     kind, _, digits = checksum.partition(":")
     if kind not in ("md5", "sha256") or len(digits) != {"md5": 32, "sha256": 64}[kind]:
@@ -160,3 +160,63 @@ def _has_checksum(path: Path, checksum: str) -> bool:
     kind, digits = _parsed(checksum)
     with blamed_on(path):
         return file_digest(path, kind) == digits
+
+
+Member = tuple[str, IO[bytes] | None]  # a name and its content; None for a folder
+
+
+def unpack(archive: str | Path, directory: str | Path) -> None:
+    """Unpack a .tar(.gz) or .zip into ``directory``: first aside, then moved into place when all of it is there.
+
+    Members that are already there are replaced. A name that leads out, a link or a device ends it with nothing moved.
+    """
+    archive, directory = Path(archive), Path(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    aside = Path(tempfile.mkdtemp(prefix=".unpacking-", dir=directory))
+    try:
+        with _members(archive) as members:
+            for name, content in members:
+                _write(aside, name, content, archive)
+        for path in sorted(aside.iterdir()):
+            target = directory / path.name
+            if target.is_dir() and not target.is_symlink():
+                shutil.rmtree(target)
+            os.replace(path, target)
+    except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
+        raise DataError(f"{printable(archive)} cannot be unpacked: {error}") from error
+    finally:
+        shutil.rmtree(aside, ignore_errors=True)
+
+
+def _write(aside: Path, name: str, content: IO[bytes] | None, archive: Path) -> None:
+    if escapes(name):
+        raise DataError(
+            f"{printable(archive)} holds {name!r}, a path that leads out of the archive; nothing was unpacked"
+        )
+    target = aside / name
+    if content is None:
+        target.mkdir(parents=True, exist_ok=True)
+        return
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with content, target.open("wb") as file:
+        shutil.copyfileobj(content, file, 1 << 20)
+
+
+@contextmanager
+def _members(archive: Path) -> Iterator[Iterator[Member]]:
+    if zipfile.is_zipfile(archive):
+        with zipfile.ZipFile(archive) as packed:
+            yield ((facts.filename, None if facts.is_dir() else packed.open(facts)) for facts in packed.infolist())
+    else:
+        with tarfile.open(archive, "r:*") as unrolled:
+            yield _tar_members(unrolled, archive)
+
+
+def _tar_members(unrolled: tarfile.TarFile, archive: Path) -> Iterator[Member]:
+    for facts in unrolled:
+        if facts.isdir():
+            yield facts.name, None
+        elif facts.isreg():
+            yield facts.name, unrolled.extractfile(facts)
+        else:
+            raise DataError(f"{printable(archive)} holds {facts.name!r}, a link or device; nothing was unpacked")

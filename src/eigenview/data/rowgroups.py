@@ -4,8 +4,6 @@ Columns of bytes and text are read as dictionaries, so that a value which comes 
 file claims about itself, in rows and in bytes, must fit its size (:mod:`eigenview.data.limits`).
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -129,8 +127,13 @@ def _opened(place: Place, *, as_dictionaries: Sequence[str] = ()) -> Iterator[An
 def checked_groups(place: Place, columns: Sequence[str]) -> list[Group]:
     """The row groups, of each only what is stored of the columns. Rows and bytes must fit the size of the file."""
     size = size_of(place)
+    starts = tuple(f"{name}." for name in columns)  # of a nested one several are stored; fixed lengths are not ours
+
+    def is_ours(leaf: Leaf) -> bool:
+        return leaf.kind != FIXED_LENGTH and (leaf.path in columns or leaf.path.startswith(starts))
+
     with blamed_on(place), open_place(place) as stream:
-        groups = [Group(group.rows, _leaves(group, columns)) for group in read_groups(stream, size)]
+        groups = [Group(group.rows, tuple(filter(is_ours, group.leaves))) for group in read_groups(stream, size)]
     rows = sum(group.rows for group in groups)
     values = max((leaf.values for group in groups for leaf in group.leaves), default=0)
     unpacked = sum(group.unpacked for group in groups)
@@ -147,31 +150,19 @@ def checked_groups(place: Place, columns: Sequence[str]) -> list[Group]:
     return groups
 
 
-def _leaves(group: Group, columns: Sequence[str]) -> tuple[Leaf, ...]:
-    """What is stored of the columns: of a nested one several. Values of a fixed length are none of ours."""
-    starts = tuple(f"{name}." for name in columns)
-    ours = [leaf for leaf in group.leaves if leaf.path in columns or leaf.path.startswith(starts)]
-    return tuple(leaf for leaf in ours if leaf.kind != FIXED_LENGTH)
-
-
 def _read_group(place: Place, number: int, group: Group, columns: Sequence[str]) -> Any:
     """The columns of a row group as a table."""
     with blamed_on(place):
         if any(DELTA_BYTE_ARRAY in leaf.encodings for leaf in group.leaves):
             table = _read_slowly(place, number, group)
-        else:
-            table = _read_fast(place, number, group)
+        else:  # every value is there at its length, at least once
+            texts = [leaf.path for leaf in group.leaves if leaf.kind == BYTE_ARRAY and leaf.encodings <= SIMPLE]
+            with _opened(place, as_dictionaries=texts if group.unpacked < LARGEST_DICTIONARY else ()) as file:
+                table = file.read_row_group(number, columns=[leaf.path for leaf in group.leaves], use_threads=False)
         if table.num_rows != group.rows or not set(columns) <= set(table.column_names):
             raise ValueError(f"row group {number} does not hold what the file says")
         table.validate(full=True)  # places in a dictionary, text that is none
         return table
-
-
-def _read_fast(place: Place, number: int, group: Group) -> Any:
-    """A row group in which every value is there at its length, at least once."""
-    texts = [leaf.path for leaf in group.leaves if leaf.kind == BYTE_ARRAY and leaf.encodings <= SIMPLE]
-    with _opened(place, as_dictionaries=texts if group.unpacked < LARGEST_DICTIONARY else ()) as file:
-        return file.read_row_group(number, columns=[leaf.path for leaf in group.leaves], use_threads=False)
 
 
 def _read_slowly(place: Place, number: int, group: Group) -> Any:

@@ -4,7 +4,7 @@ Every pixel is a pure function of (seed, index), so a set of any number and size
 shape is the set where a function is negative; its value over one pixel's width gives a smooth edge.
 """
 
-from __future__ import annotations
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -15,12 +15,36 @@ from eigenview.data.decode import PixelImage
 from eigenview.data.source import Labels, Unannotated
 from eigenview.errors import SettingError
 
-SHAPES = ("disc", "ring", "square", "bar", "triangle", "cross", "star", "crescent")
 COLOURS = ("red", "yellow", "green", "cyan", "blue", "magenta")  # by hue, from 0 on
 SLOTS, HUE, OTHER_HUE = 24, 5, 22  # random numbers of an image, and which of them say its colours
 BLOCK = 1 << 15  # pixels drawn at once: the temporary arrays stay in cache
 
 Plane = npt.NDArray[np.float32]  # (n, height, width), or (n, 1, 1) for a number per image
+
+
+def _box(x: Plane, y: Plane, width: Plane, height: Plane) -> Plane:
+    outside: Plane = np.maximum(np.abs(x) - width, np.abs(y) - height)
+    return outside
+
+
+def _star(x: Plane, y: Plane, r: Plane) -> Plane:
+    angle = np.abs((np.arctan2(y, x) * np.float32(5 / (2 * np.pi))) % 1 - 0.5) * 2  # 1 at a tip, 0 between two
+    outside: Plane = (np.hypot(x, y) - r * (0.4 + 0.6 * angle**1.5)) * np.float32(0.6)
+    return outside
+
+
+# Negative inside the shape of radius r around the origin; near its edge, the distance to it.
+OUTLINES: dict[str, Callable[[Plane, Plane, Plane], Plane]] = {
+    "disc": lambda x, y, r: np.hypot(x, y) - 0.9 * r,
+    "ring": lambda x, y, r: np.abs(np.hypot(x, y) - 0.75 * r) - 0.2 * r,
+    "square": lambda x, y, r: _box(x, y, 0.75 * r, 0.75 * r),
+    "bar": lambda x, y, r: _box(x, y, r, 0.3 * r),
+    "triangle": lambda x, y, r: np.maximum(np.abs(x) * np.float32(np.sqrt(0.75)) + y / 2, -y) - 0.5 * r,
+    "cross": lambda x, y, r: np.minimum(_box(x, y, r, 0.25 * r), _box(x, y, 0.25 * r, r)),
+    "star": _star,
+    "crescent": lambda x, y, r: np.maximum(np.hypot(x, y) - 0.95 * r, 0.8 * r - np.hypot(x - 0.5 * r, y)),
+}
+SHAPES = tuple(OUTLINES)
 
 
 class ShapesSource(Unannotated):
@@ -58,13 +82,11 @@ class ShapesSource(Unannotated):
     def captions(self, index: int) -> tuple[str, ...]:
         if not self._is_captioned:
             return ()
-        front, back = (COLOURS[int(len(COLOURS) * hue + 0.5) % len(COLOURS)] for hue in self._hues(index))
+        chance = uniform(self._seed, np.array([index]), SLOTS)[0]
+        hues = float(chance[HUE]), float(chance[HUE] + 0.25 + 0.5 * chance[OTHER_HUE]) % 1
+        front, back = (COLOURS[int(len(COLOURS) * hue + 0.5) % len(COLOURS)] for hue in hues)
         shape = SHAPES[index % len(SHAPES)]
         return f"a {front} {shape}", f"a {front} {shape} on a {back} background"
-
-    def _hues(self, index: int) -> tuple[float, float]:
-        chance = uniform(self._seed, np.array([index]), SLOTS)[0]
-        return float(chance[HUE]), float(chance[HUE] + 0.25 + 0.5 * chance[OTHER_HUE]) % 1
 
     def batch(self, indices: npt.NDArray[np.int64]) -> Tensor:
         return torch.from_numpy(draw_shapes(indices, self._size, self._seed))
@@ -105,10 +127,10 @@ def _draw(indices: npt.NDArray[np.int64], size: int, seed: int) -> npt.NDArray[n
     x, y = across - room * (2 * chance[:, 2] - 1), down - room * (2 * chance[:, 3] - 1)
     x, y = x * np.cos(turn) + y * np.sin(turn), y * np.cos(turn) - x * np.sin(turn)
     outside = np.empty(x.shape, dtype=np.float32)
-    for number, shape in enumerate(SHAPES):
+    for number, outline in enumerate(OUTLINES.values()):
         chosen = indices % len(SHAPES) == number
         if chosen.any():
-            outside[chosen] = _distance(shape, x[chosen], y[chosen], radius[chosen])
+            outside[chosen] = outline(x[chosen], y[chosen], radius[chosen])
     cover = np.clip(0.5 - outside * (size / 2), 0, 1)[:, None]
     is_dark = chance[:, 4] < 0.5  # the shape on its background, or the other way round
     dim, bright = np.float32(0.35), np.float32(1)
@@ -119,35 +141,6 @@ def _draw(indices: npt.NDArray[np.int64], size: int, seed: int) -> npt.NDArray[n
     back += cover * (front - back)
     drawn: npt.NDArray[np.float32] = np.rint(255 * back)  # both lie in [0, 1] by construction
     return drawn
-
-
-def _distance(shape: str, x: Plane, y: Plane, r: Plane) -> Plane:
-    """Negative inside the shape of radius r around the origin; near its edge, the distance to it."""
-    away = np.hypot(x, y)
-    outside: Plane
-    if shape == "disc":
-        outside = away - 0.9 * r
-    elif shape == "ring":
-        outside = np.abs(away - 0.75 * r) - 0.2 * r
-    elif shape == "square":
-        outside = _box(x, y, 0.75 * r, 0.75 * r)
-    elif shape == "bar":
-        outside = _box(x, y, r, 0.3 * r)
-    elif shape == "triangle":
-        outside = np.maximum(np.abs(x) * np.float32(np.sqrt(0.75)) + y / 2, -y) - 0.5 * r
-    elif shape == "cross":
-        outside = np.minimum(_box(x, y, r, 0.25 * r), _box(x, y, 0.25 * r, r))
-    elif shape == "star":
-        angle = np.abs((np.arctan2(y, x) * np.float32(5 / (2 * np.pi))) % 1 - 0.5) * 2  # 1 at a tip, 0 between two
-        outside = (away - r * (0.4 + 0.6 * angle**1.5)) * np.float32(0.6)
-    else:  # crescent: a disc less another
-        outside = np.maximum(away - 0.95 * r, 0.8 * r - np.hypot(x - 0.5 * r, y))
-    return outside
-
-
-def _box(x: Plane, y: Plane, width: Plane, height: Plane) -> Plane:
-    outside: Plane = np.maximum(np.abs(x) - width, np.abs(y) - height)
-    return outside
 
 
 def _painted(chance: Plane, x: Plane, y: Plane, hue: Plane, value: Plane) -> npt.NDArray[np.float32]:

@@ -1,7 +1,5 @@
 """WebDataset shards: tar files read as streams, never extracted, with a shuffling buffer."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -18,13 +16,12 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from eigenview.data.archive import escapes
-from eigenview.data.captions import as_captions, caption_columns, listed_texts
+from eigenview.data.columns import as_captions, caption_columns, listed_texts
 from eigenview.data.decode import EncodedImage, UnreadableImage
 from eigenview.data.failures import shown
 from eigenview.data.folder import SUFFIXES
 from eigenview.data.limits import MAX_BYTES, ROOM, most_unpacked, room_for_image
-from eigenview.data.places import is_address, matching, open_place, require_protocol
+from eigenview.data.places import escapes, file_system, is_address, matching, open_place
 from eigenview.data.source import LARGEST_LABEL, Item, Share, SourceInfo
 from eigenview.data.tars import is_packed, read_members
 from eigenview.errors import DataError, EigenviewError
@@ -80,17 +77,13 @@ class ShardSource:
             order = np.random.default_rng([share.seed, share.epoch]).permutation(order)
         shards = [self.shards[number] for number in order]
         if len(shards) >= share.readers:
-            samples = self._samples(shards[share.number :: share.readers])
+            samples = _samples_of(shards[share.number :: share.readers])
         else:
-            samples = islice(self._samples(shards), share.number, None, share.readers)
+            samples = islice(_samples_of(shards), share.number, None, share.readers)
         if shuffle and self._buffer > 1:
             generator = random.Random(f"{share.seed} {share.epoch} {share.number} {share.readers}")
             samples = _shuffled(samples, self._buffer, generator)
         return map(self._item, samples)
-
-    def _samples(self, shards: Sequence[str]) -> Iterator[Sample | UnreadableImage]:
-        for shard in shards:
-            yield from _samples_of(shard)
 
     def _item(self, sample: Sample | UnreadableImage) -> Item | UnreadableImage:
         if isinstance(sample, UnreadableImage):
@@ -107,22 +100,24 @@ class ShardSource:
             return error
         except (ValueError, RecursionError) as error:
             return UnreadableImage(name, f"its label or caption is damaged: {reason_of(error)}")
-        return Item(stable_index(name), image, label, captions)
+        digest = hashlib.blake2b(name.encode(), digest_size=8).digest()  # the same for the same name, everywhere
+        return Item(int.from_bytes(digest, "big") >> 1, image, label, captions)
 
 
-def _samples_of(shard: str) -> Iterator[Sample | UnreadableImage]:
-    """Raw samples; where the shard breaks off, one error in the place of the rest of it."""
+def _samples_of(shards: Sequence[str]) -> Iterator[Sample | UnreadableImage]:
+    """Raw samples; where a shard breaks off, one error in the place of the rest of it."""
     tars = extra_module("webdataset.tariterators", extra="shards", purpose="reading shards")
-    try:
-        with _open_shard(shard) as stream:
-            room = _room(shard) if is_packed(stream) else None
-            for sample in tars.group_by_keys(_members(stream, shard)):
-                yield {**sample, "__room__": room}
-    except EigenviewError:
-        raise
-    except Exception as error:  # a damaged archive makes tarfile raise nearly anything
-        cause = error.args[0] if error.args else type(error).__name__  # webdataset adds its stream and its address
-        yield UnreadableImage(printable(shard), f"the shard breaks off: {reason_of(Exception(cause))}")
+    for shard in shards:
+        try:
+            with _open_shard(shard) as stream:
+                room = _room(shard) if is_packed(stream) else None
+                for sample in tars.group_by_keys(_members(stream, shard)):
+                    yield {**sample, "__room__": room}
+        except EigenviewError:
+            raise
+        except Exception as error:  # a damaged archive makes tarfile raise nearly anything
+            cause = error.args[0] if error.args else type(error).__name__  # webdataset adds its stream and its address
+            yield UnreadableImage(printable(shard), f"the shard breaks off: {reason_of(Exception(cause))}")
 
 
 def _members(stream: IO[bytes], shard: str) -> Iterator[dict[str, Any]]:
@@ -175,11 +170,6 @@ def _bytes_of(sample: Sample | UnreadableImage) -> int:
     return 0 if isinstance(sample, UnreadableImage) else sum(len(v) for v in sample.values() if isinstance(v, bytes))
 
 
-def stable_index(name: str) -> int:
-    """A 63-bit hash: the same for the same name, everywhere."""
-    return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
-
-
 def _annotations(sample: Mapping[str, Any]) -> tuple[int | None, tuple[str, ...]]:
     label: object = None
     captions: list[object] = []
@@ -221,7 +211,7 @@ def _expanded(pattern: str) -> list[str]:
     if _is_web(pattern):
         return list(braceexpand.braceexpand(pattern))
     if is_address(pattern):
-        require_protocol(pattern)
+        file_system(pattern)  # refuses it where something must be installed first
     shards: list[str] = []
     for text in braceexpand.braceexpand(pattern):
         matches = matching(text)

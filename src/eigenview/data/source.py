@@ -1,8 +1,6 @@
 """What a source of images is: a stable index and, for each item, an image and perhaps a label, captions, depth."""
 
-from __future__ import annotations
-
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -64,31 +62,42 @@ class Source(Protocol):
     """
 
     @property
+    @abstractmethod
     def labels(self) -> Labels | None:
         """(n,) with −1 where an item has no label; None when no item has one."""
-        ...
 
     @property
+    @abstractmethod
     def classes(self) -> tuple[str, ...] | None: ...
 
+    @abstractmethod
     def __len__(self) -> int: ...
 
+    @abstractmethod
     def image(self, index: int) -> LazyImage: ...
 
     def name(self, index: int) -> str:
         """What the item is called, ``image(index).name``, without opening it where that is not needed."""
-        ...
+        try:
+            return self.image(index).name
+        except UnreadableImage as error:
+            return error.name
 
     def path(self, index: int) -> Path | None:
         """The absolute path of the item's file; None where it has none of its own."""
-        ...
+        return None
 
-    def label(self, index: int) -> int | None: ...
+    def label(self, index: int) -> int | None:
+        labels = self.labels
+        return None if labels is None or labels[index] == NO_LABEL else int(labels[index])
 
-    def captions(self, index: int) -> tuple[str, ...]: ...
+    def captions(self, index: int) -> tuple[str, ...]:
+        return ()
 
-    def depth(self, index: int) -> Depth | None: ...
+    def depth(self, index: int) -> Depth | None:
+        return None
 
+    @abstractmethod
     def describe(self) -> SourceInfo: ...
 
 
@@ -135,7 +144,7 @@ class StreamSource(Protocol):
     def describe(self) -> SourceInfo: ...
 
 
-class Unannotated(ABC):
+class Unannotated(Source):
     """No labels, captions, depth or files: what a source inherits, and sets or overrides where it has them."""
 
     _labels: Labels | None = None
@@ -150,33 +159,6 @@ class Unannotated(ABC):
     @property
     def classes(self) -> tuple[str, ...] | None:
         return self._classes
-
-    @abstractmethod
-    def __len__(self) -> int: ...
-
-    @abstractmethod
-    def image(self, index: int) -> LazyImage: ...
-
-    def name(self, index: int) -> str:
-        try:
-            return self.image(index).name
-        except UnreadableImage as error:
-            return error.name
-
-    def path(self, index: int) -> Path | None:
-        return None
-
-    def label(self, index: int) -> int | None:
-        labels = self.labels
-        if labels is None or labels[index] == NO_LABEL:
-            return None
-        return int(labels[index])
-
-    def captions(self, index: int) -> tuple[str, ...]:
-        return ()
-
-    def depth(self, index: int) -> Depth | None:
-        return None
 
     def describe(self) -> SourceInfo:
         return SourceInfo(

@@ -17,8 +17,6 @@ The kind in front (folder, arrays, table, list, shards, or a set's name) is need
 A ``Path`` object is taken as it is: nothing in it is read as a kind or an option.
 """
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable, Mapping
@@ -29,7 +27,7 @@ from eigenview.data.arrays import ArraySource
 from eigenview.data.folder import FolderSource
 from eigenview.data.listing import ListSource
 from eigenview.data.named import DRAWN, STORED, data_root
-from eigenview.data.places import is_address, matching, require_protocol
+from eigenview.data.places import file_system, is_address, matching
 from eigenview.data.shards import ShardSource
 from eigenview.data.source import Source, StreamSource
 from eigenview.data.tables import TableSource
@@ -39,17 +37,8 @@ from eigenview.names import Table, did_you_mean, is_code, own_code, printable
 Option = str | int | float | bool | Path | None
 AnySource = Source | StreamSource
 
-BY_SUFFIX = {
-    ".npy": "arrays",
-    ".npz": "arrays",
-    ".parquet": "table",
-    ".csv": "list",
-    ".tsv": "list",
-    ".jsonl": "list",
-    ".tar": "shards",
-    ".tar.gz": "shards",
-    ".tgz": "shards",
-}
+WRITTEN_AS = {"arrays": ".npy .npz", "table": ".parquet", "list": ".csv .tsv .jsonl", "shards": ".tar .tar.gz .tgz"}
+BY_SUFFIX = {suffix: kind for kind, suffixes in WRITTEN_AS.items() for suffix in suffixes.split()}
 READERS: Table[Callable[..., AnySource]] = Table(
     "kind of source",
     {
@@ -81,7 +70,7 @@ def open_source(spec: str | Path, *, network: bool = True, **options: Option) ->
     opener = OPENERS.find(kind)
     if kind in DRAWN and place:
         raise SettingError(f"{kind} comes with the library and takes no directory; got {place}")
-    chosen = {**_converted(opener, kind, written), **_known(opener, kind, options)}
+    chosen = _chosen(opener, kind, written, options)
     if kind in DRAWN:
         return opener(**chosen)
     if kind in STORED:
@@ -137,8 +126,12 @@ def _guessed(place: str) -> str:
     for suffix, kind in BY_SUFFIX.items():
         if name.endswith(suffix):
             return kind
-    if is_address(place):
-        return _guessed_address(place)
+    if is_address(place):  # what is neither table nor list nor shard is a folder, where the protocol has them
+        if urlsplit(place).scheme in ("http", "https"):
+            rule = f"{printable(place)} must be one of {' '.join(BY_SUFFIX)}"
+            raise DataError(f"{rule}; a page of images must be fetched to a folder first")
+        file_system(place)  # refuses it here and now where something must be installed first
+        return "folder"
     if os.path.exists(place):
         raise DataError(
             f"{printable(place)} is a file, not a folder of images, and not one of {' '.join(BY_SUFFIX)}; "
@@ -150,35 +143,16 @@ def _guessed(place: str) -> str:
     raise DataError(f"no such folder or file: {printable(place)}{meant} ({names})")
 
 
-def _guessed_address(place: str) -> str:
-    """What is neither table nor list nor shard is a folder, where the protocol has them."""
-    if urlsplit(place).scheme in ("http", "https"):
-        known = " ".join(BY_SUFFIX)
-        raise DataError(
-            f"{printable(place)} must be one of {known}; a page of images must be fetched to a folder first"
-        )
-    require_protocol(place)
-    return "folder"
-
-
-def _settings(opener: Callable[..., AnySource]) -> Mapping[str, inspect.Parameter]:
+def _chosen(
+    opener: Callable[..., AnySource], kind: str, written: Mapping[str, str], options: Mapping[str, Option]
+) -> dict[str, Option]:
+    """The options given; what is written as the type of its option's default, as text where there is none."""
     parameters = inspect.signature(opener).parameters
-    return {name: each for name, each in parameters.items() if each.default is not each.empty and name != "kind"}
-
-
-def _known(opener: Callable[..., AnySource], kind: str, options: Mapping[str, Option]) -> dict[str, Option]:
-    settings = _settings(opener)
-    for name in options:
+    settings = {name: each for name, each in parameters.items() if each.default is not each.empty and name != "kind"}
+    for name in (*written, *options):
         if name not in settings:
             meant = did_you_mean(name, settings)
             raise SettingError(f"{kind} has no option {name!r}; it has {', '.join(settings)}{meant}")
-    return dict(options)
-
-
-def _converted(opener: Callable[..., AnySource], kind: str, written: Mapping[str, str]) -> dict[str, Option]:
-    """Each value as the type of its option's default; options without one are text."""
-    settings = _settings(opener)
-    _known(opener, kind, written)
     chosen: dict[str, Option] = {}
     for name, text in written.items():
         default = settings[name].default
@@ -192,4 +166,4 @@ def _converted(opener: Callable[..., AnySource], kind: str, written: Mapping[str
         except (KeyError, ValueError):
             wanted = "yes or no" if isinstance(default, bool) else "a number"
             raise SettingError(f"{kind}'s option {name} is {wanted}; got {text!r}") from None
-    return chosen
+    return {**chosen, **options}

@@ -1,7 +1,5 @@
 """Batches from a stream, such as shards: read in order by workers, each with its own share."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import count, islice
@@ -10,14 +8,12 @@ from pathlib import Path
 import numpy as np
 from torch.utils.data import IterableDataset, get_worker_info
 
-from eigenview.data.assembly import Crash, Prepare, PrepareFailed, Row, prepared, stacked, without_rows
-from eigenview.data.batch import Batch
+from eigenview.data.batch import Batch, Prepare, Row, prepared, stacked, without_rows
 from eigenview.data.decode import UnreadableImage
 from eigenview.data.failures import Failure
-from eigenview.data.order import share_of
-from eigenview.data.position import Positioned, replaces_unreadable
+from eigenview.data.order import Positioned, replaces_unreadable, share_of
 from eigenview.data.source import Item, Share, StreamSource
-from eigenview.data.workers import results, start_workers, worker_count
+from eigenview.data.workers import Crash, PrepareFailed, results, start_workers, worker_count
 from eigenview.distributed import Group, rank, world_size
 from eigenview.errors import DataError, EigenviewError, SettingError
 
@@ -44,9 +40,9 @@ class Nothing:
     unreadable: tuple[Failure, ...] = ()
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What the readers of one epoch need to know."""
+@dataclass(frozen=True, eq=False)
+class _Reader(IterableDataset[Batch | Nothing | Crash]):
+    """One worker's batches. Workers take turns, so its first batches are the ones a resume passes over."""
 
     source: StreamSource
     prepare: Prepare | None
@@ -60,6 +56,56 @@ class Reading:
     repeats: bool
     epoch: int = 0
     passed_over: int = 0  # batches already drawn before a resume
+
+    def __iter__(self) -> Iterator[Batch | Nothing | Crash]:
+        worker = get_worker_info()
+        number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
+        items = self._items(number + workers * self.rank, workers * self.world)
+        try:
+            for turn in count():
+                drawn = list(islice(items, self.rows))
+                if not drawn or (len(drawn) < self.rows and self.drop_last):
+                    return
+                is_passed_over = turn * workers + number < self.passed_over
+                yield Nothing() if is_passed_over else self._assembled(drawn)
+        except (EigenviewError, PrepareFailed) as error:
+            yield Crash(error)
+
+    def _items(self, number: int, readers: int) -> Iterator[Item | Exception]:
+        for lap in count():
+            share = Share(self.seed, self.epoch + LAP * lap, number, readers)
+            is_empty = True
+            for item in self.source.items(share, shuffle=self.shuffle):
+                is_empty = False
+                yield item
+            if not self.repeats:
+                return
+            if is_empty:
+                raise DataError(f"reader {number} of {readers} has nothing to read: use fewer workers or more shards")
+
+    def _assembled(self, drawn: list[Item | Exception]) -> Batch | Nothing:
+        """The readable items of a batch; each unreadable one is replaced by the next readable after it, or left out."""
+        failures: list[Failure] = []
+        rows = [self._row(item, failures) for item in drawn]
+        readable = [row for row in rows if row is not None]
+        if not readable:
+            empty = without_rows(is_prepared=self.prepare is not None)
+            return Nothing(tuple(failures)) if self.replaces else replace(empty, unreadable=tuple(failures))
+        if self.replaces:
+            readable = [next(filter(None, rows[place:]), readable[0]) for place in range(len(rows))]
+        batch = stacked(readable, is_prepared=self.prepare is not None)
+        captions = batch.captions if any(batch.captions or ()) else None
+        return replace(batch, captions=captions, unreadable=tuple(failures))
+
+    def _row(self, item: Item | Exception, failures: list[Failure]) -> Row | None:
+        try:
+            if isinstance(item, Exception):
+                raise item
+            arrays = prepared(item.image, self.prepare, self.epoch, item.index)
+            return Row(item.index, item.image.name, arrays, item.label, item.captions)
+        except UnreadableImage as error:
+            failures.append(Failure(error.name, error.reason))
+            return None
 
 
 class StreamLoader(Positioned):
@@ -96,7 +142,7 @@ class StreamLoader(Positioned):
             raise SettingError("several processes need steps_per_epoch: their shares of a stream may differ in length")
         if steps_per_epoch is not None and steps_per_epoch < 1:
             raise SettingError(f"steps_per_epoch must be at least 1; got {steps_per_epoch}")
-        self._reading = Reading(
+        self._reader = _Reader(
             source,
             prepare,
             seed,
@@ -111,15 +157,9 @@ class StreamLoader(Positioned):
         self.batch_size, self.seed, self.steps_per_epoch = batch_size, seed, steps_per_epoch
         self.workers = worker_count(workers, processes=world)
         super().__init__(log)
-        self._drawn = 0
-        self._resume_at: tuple[int, int] | None = None
-
-    def _begin(self) -> None:
-        super()._begin()
-        self._drawn, self._resume_at = 0, None
 
     def state(self) -> StreamState:
-        readers = self._reading.world * max(1, self.workers)
+        readers = self._reader.world * max(1, self.workers)
         return StreamState(self._epoch, self._step, self._drawn, self.seed, self.batch_size, readers)
 
     def restore(self, state: StreamState) -> None:
@@ -130,16 +170,15 @@ class StreamLoader(Positioned):
                 f"saved {state.seed}, {state.batch_size}, {state.readers}, "
                 f"here {mine.seed}, {mine.batch_size}, {mine.readers}"
             )
-        self._epoch, self._step, self._drawn = state.epoch, state.step, state.drawn
-        self._resume_at = (state.step, state.drawn)
+        self._epoch, self._step, self._drawn, self._is_restored = state.epoch, state.step, state.drawn, True
 
     def __iter__(self) -> Iterator[Batch]:
-        self._step, passed_over = self._resume_at or (0, 0)
-        self._resume_at, self._drawn = None, 0
+        self._step, passed_over = (self._step, self._drawn) if self._is_restored else (0, 0)
+        self._is_restored, self._drawn = False, 0
         if self._step == self.steps_per_epoch:
             return
         empty = 0  # batches in a row without one readable image
-        reader = _Reader(replace(self._reading, epoch=self._epoch, passed_over=passed_over))
+        reader = replace(self._reader, epoch=self._epoch, passed_over=passed_over)
         made: Iterator[Batch | Nothing] = results(start_workers(reader, self.workers, persistent=False))
         for result in made:
             self._drawn += 1
@@ -154,68 +193,3 @@ class StreamLoader(Positioned):
                 yield result
                 if self._step == self.steps_per_epoch:
                     return
-
-
-class _Reader(IterableDataset[Batch | Nothing | Crash]):
-    """One worker's batches. Workers take turns, so its first batches are the ones a resume passes over."""
-
-    def __init__(self, reading: Reading) -> None:
-        self.reading = reading
-
-    def __iter__(self) -> Iterator[Batch | Nothing | Crash]:
-        worker = get_worker_info()
-        number, workers = (0, 1) if worker is None else (worker.id, worker.num_workers)
-        try:
-            yield from self._batches(number, workers)
-        except EigenviewError as error:
-            yield Crash(error, "")
-        except PrepareFailed as error:
-            yield Crash(None, str(error))
-
-    def _batches(self, number: int, workers: int) -> Iterator[Batch | Nothing]:
-        reading = self.reading
-        items = self._items(number + workers * reading.rank, workers * reading.world)
-        for turn in count():
-            drawn = list(islice(items, reading.rows))
-            if not drawn or (len(drawn) < reading.rows and reading.drop_last):
-                return
-            is_passed_over = turn * workers + number < reading.passed_over
-            yield Nothing() if is_passed_over else _assembled(drawn, reading)
-
-    def _items(self, number: int, readers: int) -> Iterator[Item | Exception]:
-        reading = self.reading
-        for lap in count():
-            share = Share(reading.seed, reading.epoch + LAP * lap, number, readers)
-            is_empty = True
-            for item in reading.source.items(share, shuffle=reading.shuffle):
-                is_empty = False
-                yield item
-            if not reading.repeats:
-                return
-            if is_empty:
-                raise DataError(f"reader {number} of {readers} has nothing to read: use fewer workers or more shards")
-
-
-def _assembled(drawn: list[Item | Exception], reading: Reading) -> Batch | Nothing:
-    """The readable items of a batch; each unreadable one is replaced by the next readable one after it, or left out."""
-    failures: list[Failure] = []
-    rows = [_row(item, reading, failures) for item in drawn]
-    readable = [row for row in rows if row is not None]
-    if not readable:
-        empty = without_rows(is_prepared=reading.prepare is not None)
-        return Nothing(tuple(failures)) if reading.replaces else replace(empty, unreadable=tuple(failures))
-    if reading.replaces:
-        readable = [next(filter(None, rows[place:]), readable[0]) for place in range(len(rows))]
-    batch = stacked(readable, is_prepared=reading.prepare is not None)
-    return replace(batch, captions=batch.captions if any(batch.captions or ()) else None, unreadable=tuple(failures))
-
-
-def _row(item: Item | Exception, reading: Reading, failures: list[Failure]) -> Row | None:
-    try:
-        if isinstance(item, Exception):
-            raise item
-        arrays = prepared(item.image, reading.prepare, reading.epoch, item.index)
-        return Row(item.index, item.image.name, arrays, item.label, item.captions)
-    except UnreadableImage as error:
-        failures.append(Failure(error.name, error.reason))
-        return None

@@ -1,7 +1,5 @@
 """Parquet tables with encoded images: the layout of Hugging Face image data sets."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,13 +8,21 @@ from typing import Any
 import numpy as np
 
 from eigenview.data.arrays import checked_labels
-from eigenview.data.captions import as_captions, caption_columns, listed_texts
-from eigenview.data.columns import class_names, find_column, listed, need_column, numbered_labels
+from eigenview.data.columns import (
+    as_captions,
+    caption_columns,
+    class_names,
+    find_column,
+    listed,
+    listed_texts,
+    need_column,
+    numbered_labels,
+)
 from eigenview.data.decode import EncodedImage, UnreadableImage, read_depth, read_image_file
 from eigenview.data.failures import shown
 from eigenview.data.places import Place, folder_of, inside, is_address
 from eigenview.data.rowgroups import RowGroups, column_values, read_schema
-from eigenview.data.source import Depth, Labels, Unannotated
+from eigenview.data.source import Depth, Unannotated
 from eigenview.errors import DataError
 from eigenview.names import printable
 
@@ -64,14 +70,16 @@ class TableSource(Unannotated):
         label = find_column("label", label, present, self._place)
         columns = [name for name in (self._image, *self._captions, self._depth) if name is not None]
         for path, schema in zip(files, schemas, strict=True):
-            _check_columns(schema, self._image, [*columns, *([label] if label else [])], printable(path))
-            if label is not None:
-                _check_labels(schema.field(label).type, label, printable(path))
+            _check_columns(schema, self._image, label, columns, printable(path))
         self._rows = RowGroups(files, columns)
         if len(self._rows) == 0:
             raise DataError(f"{self._place} has no rows")
         if label is not None:
-            self._classes, self._labels = _read_labels(files, label, self._place)
+            values = [value for path in files for value in column_values(path, label)]
+            self._classes, self._labels = numbered_labels(values, self._place)
+            stored = class_names(schemas[0].metadata, label)
+            if self._classes is None and stored is not None:
+                self._classes, self._labels = stored, checked_labels(self._labels, len(self._labels), stored)
         self._depth_scale, self._channels = depth_scale, channels
         self._is_captioned, self._has_depth = bool(self._captions), self._depth is not None
 
@@ -122,8 +130,8 @@ class TableSource(Unannotated):
         return read_image_file(folder, path, name_shown=f"{name} {printable(path)}")
 
 
-def _check_columns(schema: Any, image: str, columns: Sequence[str], place: str) -> None:
-    for name in columns:
+def _check_columns(schema: Any, image: str, label: str | None, columns: Sequence[str], place: str) -> None:
+    for name in (*columns, *([label] if label else [])):
         if name not in schema.names:
             raise DataError(f"{place} has no column {name!r}, which the first table has; it has {listed(schema.names)}")
     kind = schema.field(image).type
@@ -135,10 +143,7 @@ def _check_columns(schema: Any, image: str, columns: Sequence[str], place: str) 
         raise DataError(
             f"column {image!r} of {place} must hold images as {{bytes, path}}, bytes or paths; it is {shown_type(kind)}"
         )
-
-
-def _check_labels(kind: Any, label: str, place: str) -> None:
-    if _name(kind) not in TEXT | NUMBERS:
+    if label is not None and _name(kind := schema.field(label).type) not in TEXT | NUMBERS:
         raise DataError(
             f"labels must be whole numbers or names, one for each image; column {label!r} of {place} holds "
             f"{shown_type(kind)}"
@@ -169,15 +174,6 @@ def _name(kind: Any) -> str:
 def shown_type(kind: object) -> str:
     """A type in a message: its fields may have any names, and any number of them."""
     return shown(str(kind)).strip("'\"")
-
-
-def _read_labels(files: Sequence[Place], label: str, place: str) -> tuple[tuple[str, ...] | None, Labels]:
-    values = [value for path in files for value in column_values(path, label)]
-    names, numbers = numbered_labels(values, place)
-    stored = class_names(read_schema(files[0]).metadata, label)
-    if names is None and stored is not None:
-        return stored, checked_labels(numbers, len(numbers), stored)
-    return names, numbers
 
 
 def _stored_texts(scalar: Any, name: str) -> list[object]:

@@ -1,7 +1,5 @@
 """Tar files read from a stream, member by member, without trust in what their headers claim."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile
@@ -42,17 +40,13 @@ def read_members(stream: IO[bytes], largest: Callable[[str], int]) -> Iterator[M
                 raise tarfile.ReadError(f"{facts.name!r} is a sparse file")
             if not facts.isreg():
                 continue
-            yield facts.name, _content(archive, facts, largest(facts.name))
+            most = min(largest(facts.name), MAX_BYTES)
+            if facts.size > most > 0:
+                yield facts.name, ValueError(f"{facts.size:,} bytes; the limit is {most:,}")
+            else:
+                file = archive.extractfile(facts) if most else None
+                yield facts.name, b"" if file is None else file.read()
             archive.members = []  # type: ignore[attr-defined]  # it would keep all of them
-
-
-def _content(archive: tarfile.TarFile, facts: tarfile.TarInfo, most: int) -> bytes | ValueError:
-    if most == 0:
-        return b""
-    if facts.size > min(most, MAX_BYTES):
-        return ValueError(f"{facts.size:,} bytes; the limit is {min(most, MAX_BYTES):,}")
-    file = archive.extractfile(facts)
-    return b"" if file is None else file.read()
 
 
 class _Header(tarfile.TarInfo):
@@ -70,22 +64,17 @@ class _Header(tarfile.TarInfo):
         raise tarfile.ReadError(f"{self.name!r} is a sparse file")
 
 
-class _Unpacked(io.RawIOBase):
+class _Unpacked(gzip.GzipFile):
     """What gzip gives, as long as it stays in proportion to what it was given."""
 
     def __init__(self, packed: IO[bytes]) -> None:
         self._packed = _Counted(packed)
-        self._unpacked = gzip.GzipFile(fileobj=self._packed)
-        self._given = 0
+        super().__init__(fileobj=self._packed)
 
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._unpacked.read(size)
-        self._given += len(data)
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
         most = most_unpacked(self._packed.count)
-        if self._given > most:
+        if self.tell() > most:
             raise tarfile.ReadError(f"it unpacks to more than {most / 1e6:,.0f} MB, the limit for its size")
         return data
 

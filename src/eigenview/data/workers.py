@@ -1,17 +1,15 @@
 """Worker processes: how many, how they start, and how their troubles reach the main process in words."""
 
-from __future__ import annotations
-
 import os
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Any, TypeVar
 
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from eigenview.data.assembly import Crash
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.names import reason_of
 
@@ -19,6 +17,30 @@ MOST_WORKERS = 16
 PREFETCH = 2  # batches in waiting per worker
 
 T = TypeVar("T")
+
+
+class PrepareFailed(RuntimeError):
+    """``prepare`` raised something that is no fault of the image: a bug in it, with the item's name."""
+
+
+@dataclass(frozen=True)
+class Crash:
+    """An exception on its way from a worker to the main process: a user's mistake, or a bug in ``prepare``."""
+
+    error: EigenviewError | PrepareFailed
+
+
+class Made(Dataset[T | Crash]):
+    """What ``make`` gives for each request, as a dataset for workers."""
+
+    def __init__(self, make: Callable[[Any], T]) -> None:
+        self._make = make
+
+    def __getitem__(self, request: object) -> T | Crash:
+        try:
+            return self._make(request)
+        except (EigenviewError, PrepareFailed) as error:
+            return Crash(error)
 
 
 def worker_count(workers: int | str, *, processes: int = 1) -> int:
@@ -61,22 +83,17 @@ def results(machine: DataLoader[T | Crash]) -> Iterator[T]:
             except StopIteration:
                 return
             except RuntimeError as error:
-                raise _death(error) from error
+                if isinstance(error, EigenviewError) or "DataLoader worker" not in str(error):
+                    raise
+                raise DataError(
+                    f"a data worker died ({reason_of(error)}); most often memory or /dev/shm ran out: "
+                    "use fewer workers or smaller batches, or workers=0 to see the cause"
+                ) from error
             if isinstance(result, Crash):
-                raise result.error if result.error is not None else RuntimeError(result.text)
+                raise result.error
             yield result
     finally:
         del iterator  # stops the workers now, not whenever a traceback that holds this frame is collected
-
-
-def _death(error: RuntimeError) -> Exception:
-    """A worker that was killed, in words; any other error unchanged."""
-    if isinstance(error, EigenviewError) or "DataLoader worker" not in str(error):
-        return error
-    return DataError(
-        f"a data worker died ({reason_of(error)}); most often memory or /dev/shm ran out: "
-        "use fewer workers or smaller batches, or workers=0 to see the cause"
-    )
 
 
 def _unchanged(result: object) -> object:

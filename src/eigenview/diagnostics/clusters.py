@@ -1,13 +1,10 @@
 """Structure in the embeddings: how many clusters, whether the augmentation graph hangs together, prototypes in use."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from scipy import sparse
 from scipy.sparse import csgraph
 from torch import Tensor
 
@@ -19,11 +16,10 @@ from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.graph.communities import MOST, communities, self_tuned_weights
 from eigenview.graph.laplacian import joined
 from eigenview.graph.nearest import nearest
+from eigenview.graph.principal import projection
 
 NODES = 2000  # sampled for the graph whose components are sought
 COUNTED, TIES = 4000, 15  # rows among which clusters are counted, and the neighbours each is joined to
-DIRECTIONS = 128  # principal ones that wider rows are reduced to: noise in the others hides clusters
-ROUNDING = 1e-5  # a row this much shorter than the largest, once centred, has no direction but rounding's
 
 
 @dataclass(frozen=True)
@@ -98,7 +94,8 @@ def clustered_rows(
     if neighbours < 1 or most < 1:
         raise SettingError(f"neighbours and most must be at least 1; got {neighbours} and {most}")
     chosen = sampled_rows(rows.n, nodes, seed)
-    unit = _around_mean(rows.take(chosen))
+    taken = rows.take(chosen).cpu()
+    unit = projection(taken)(taken)
     if not bool(unit.any()):
         if clusters is not None and clusters > 1:
             raise DataError(f"all {len(chosen):,} rows are the same: there are no {clusters} groups")
@@ -152,7 +149,11 @@ def connectivity(
         near = nearest(JoinedRows(rows), view.take(chosen), k=width, own=chosen + place * n)
         meets |= ((near.index.cpu() % n != chosen[:, None]) & (near.similarity.cpu() >= least)).any(dim=1)
     few = sampled_rows(n, images, seed)
-    graph = _graph_of_nearest([Rows(view.take(few), len(few), view.d, view.dtype) for view in rows], width, least)
+    blocks = list(all_nearest([Rows(view.take(few), len(few), view.d, view.dtype) for view in rows], width))
+    close = torch.cat([near.similarity.cpu() for near in blocks]).flatten() >= least
+    end_of = torch.cat([near.index.cpu() for near in blocks]).flatten()[close] % len(few)
+    start_of = torch.arange(len(few) * len(rows)).repeat_interleave(width)[close] % len(few)
+    graph = joined(start_of.numpy(), end_of.numpy(), len(few))  # of images: row i of each view
     components, member = csgraph.connected_components(graph, directed=False)
     return Connectivity(
         share_of_sample(meets, n), int(components), float(np.bincount(member).max() / len(few)), len(few)
@@ -177,26 +178,3 @@ def prototype_usage(assignment: Labels, prototypes: int) -> PrototypeUsage:
     entropy = float(torch.special.entr(counts / counts.sum()).sum())
     most = math.log(max(2, min(prototypes, len(numbers))))
     return PrototypeUsage(entropy / most, math.exp(entropy), int((counts == 0).sum()), prototypes)
-
-
-def _around_mean(rows: Tensor) -> Tensor:
-    """Unit rows (m, d) around their mean, on the CPU, in their principal directions; 0 where only rounding is left."""
-    least = ROUNDING * float(torch.linalg.vector_norm(rows, dim=1).amax())
-    centred = rows - rows.mean(dim=0)
-    length = torch.linalg.vector_norm(centred, dim=1, keepdim=True)
-    unit = torch.where(length > least, centred / length.clamp_min(torch.finfo(rows.dtype).tiny), 0).cpu()
-    if unit.shape[1] <= DIRECTIONS or not bool(unit.any()):
-        return unit
-    moved = unit - unit.mean(dim=0)
-    spread = (moved.T @ moved).double()  # in float32 LAPACK may give up where rows are few
-    directions = torch.linalg.eigh(spread).eigenvectors[:, -DIRECTIONS:]
-    return torch.nn.functional.normalize(moved @ directions.to(moved), dim=1)
-
-
-def _graph_of_nearest(sources: list[Rows], neighbours: int, cosine: float = -math.inf) -> sparse.csr_array:
-    """The symmetric 0/1 graph that joins each row to its nearest; with several sources, of images: row i of each."""
-    n, blocks = sources[0].n, list(all_nearest(sources, neighbours))
-    close = torch.cat([near.similarity.cpu() for near in blocks]).flatten() >= cosine
-    end_of = torch.cat([near.index.cpu() for near in blocks]).flatten()
-    start_of = torch.arange(n * len(sources)).repeat_interleave(neighbours)
-    return joined((start_of[close] % n).numpy(), (end_of[close] % n).numpy(), n)

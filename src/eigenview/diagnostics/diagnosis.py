@@ -1,16 +1,12 @@
 """Everything at once: the figures of any embeddings, and the verdict on them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, replace
 
-from eigenview.diagnostics.clusters import COUNTED, NODES, ClusterCount, PrototypeUsage, cluster_count, connectivity
+from eigenview.diagnostics.clusters import COUNTED, NODES, PrototypeUsage, cluster_count, connectivity
 from eigenview.diagnostics.dimensions import spectrum
-from eigenview.diagnostics.duplicates import COSINE, duplicate_share
-from eigenview.diagnostics.figures import VERSION, Diagnosis, Figures, ViewFigures
-from eigenview.diagnostics.neighbours import hubness, matched_views, neighbourhood_preservation
-from eigenview.diagnostics.progress import RunProgress
+from eigenview.diagnostics.figures import VERSION, Diagnosis, Figures, RunProgress, ViewFigures
+from eigenview.diagnostics.neighbours import COSINE, duplicate_share, hubness, matched_views, neighbourhood_preservation
 from eigenview.diagnostics.rows import Embeddings, Rows, check_same_shape, open_pair, open_rows
 from eigenview.diagnostics.sphere import (
     ANCHORS,
@@ -77,23 +73,37 @@ def diagnose(
     for name, value in (("loss", loss), ("chance", chance)):
         if value is not None and not math.isfinite(value):
             raise SettingError(f"{name} must be finite; got {value}: a loss that is NaN needs no diagnosis of its rows")
-    opened = _opened(z_a, z_b, unaugmented)
-    measured = _figures(opened, labels, sampling, centred_below=thresholds.collapsed_features if centred else None)
+    second: Rows | None = None
+    if z_b is None:
+        first = open_rows(z_a, name="z_a", least=2)
+    else:
+        first, second = open_pair(z_a, z_b)
+    items = first if unaugmented is None else open_rows(unaugmented, name="unaugmented", least=2)
+    check_same_shape({"z_a": first, "unaugmented": items})
+    limit = thresholds.collapsed_features if centred else None
+    measured = _figures((first, second, items), labels, sampling, centred_below=limit)
     has_diverged = progress is not None and progress.has_diverged
     figures = replace(measured, usage=usage, loss=loss, chance=chance, has_diverged=has_diverged, progress=progress)
     return diagnosed(figures, thresholds=thresholds, seed=sampling.seed)
 
 
-def _figures(opened: _Opened, labels: Labels | None, sampling: Sampling, *, centred_below: float | None) -> Figures:
-    """What the rows say, around their mean where ``centred_below`` is the mean cosine from which on they are not."""
-    first, anchors, seed = opened.first, sampling.anchors, sampling.seed
+def _figures(
+    rows: tuple[Rows, Rows | None, Rows], labels: Labels | None, sampling: Sampling, *, centred_below: float | None
+) -> Figures:
+    """What the rows say, around their mean where ``centred_below`` is the mean cosine from which on they are not.
+
+    ``rows``: one view, the other, and the items without augmentation, where near-duplicates are sought.
+    """
+    (first, second, items), anchors, seed = rows, sampling.anchors, sampling.seed
     if labels is not None:
         checked_labels(labels, first.n)
     shape, cosine = spectrum(first), mean_cosine(first)
     decay = shape.decay()
     is_centred = centred_below is not None and cosine <= centred_below
-    seen = opened.around_means() if is_centred else opened
-    clones = duplicate_share(seen.items, cosine=sampling.duplicate_cosine, anchors=anchors, seed=seed)
+    if is_centred:
+        first, items = first.centred(), items.centred()
+        second = None if second is None else second.centred()
+    clones = duplicate_share(items, cosine=sampling.duplicate_cosine, anchors=anchors, seed=seed)
     return Figures(
         n=first.n,
         d=first.d,
@@ -105,16 +115,16 @@ def _figures(opened: _Opened, labels: Labels | None, sampling: Sampling, *, cent
         variances=tuple(shape.variances.tolist()),
         dead=tuple(shape.dead()),
         mean_cosine=cosine,
-        uniformity=uniformity_figure(seen.first, t=sampling.t, anchors=anchors, seed=seed),
+        uniformity=uniformity_figure(first, t=sampling.t, anchors=anchors, seed=seed),
         floor=uniformity_floor(first.d, t=sampling.t),
-        hubness=hubness(seen.first, neighbours=min(sampling.neighbours, first.n - 1), seed=seed),
+        hubness=hubness(first, neighbours=min(sampling.neighbours, first.n - 1), seed=seed),
         duplicates=clones.share,
         duplicates_by_chance=clones.by_chance,
         intrinsic_dimension=clones.dimension,
         duplicate_pairs=tuple((int(i), int(j)) for i, j in clones.pairs[:SHOWN_PAIRS]),
-        clusters=_clusters(seen.first, sampling),
-        views=None if seen.second is None else _views(seen.first, seen.second, sampling),
-        tolerance=None if labels is None else tolerance(seen.first, labels),
+        clusters=None if first.n < 3 else cluster_count(first, nodes=sampling.counted, seed=seed),
+        views=None if second is None else _views(first, second, sampling),
+        tolerance=None if labels is None else tolerance(first, labels),
         is_centred=is_centred,
     )
 
@@ -123,36 +133,6 @@ def diagnosed(figures: Figures, *, thresholds: Thresholds = THRESHOLDS, seed: in
     """The verdict on figures that are at hand, such as those of a stored diagnosis, by these thresholds."""
     findings = judge(figures, thresholds)
     return Diagnosis(findings[0].name if findings else "healthy", findings, figures, seed, VERSION)
-
-
-@dataclass(frozen=True)
-class _Opened:
-    """The rows that are looked at. ``items``: where near-duplicates are sought."""
-
-    first: Rows
-    second: Rows | None
-    items: Rows
-
-    def around_means(self) -> _Opened:
-        second = None if self.second is None else self.second.around(self.second.mean())
-        return _Opened(self.first.around(self.first.mean()), second, self.items.around(self.items.mean()))
-
-
-def _opened(z_a: Embeddings, z_b: Embeddings | None, unaugmented: Embeddings | None) -> _Opened:
-    second: Rows | None = None
-    if z_b is None:
-        first = open_rows(z_a, name="z_a", least=2)
-    else:
-        first, second = open_pair(z_a, z_b)
-    if unaugmented is None:
-        return _Opened(first, second, first)
-    items = open_rows(unaugmented, name="unaugmented", least=2)
-    check_same_shape({"z_a": first, "unaugmented": items})
-    return _Opened(first, second, items)
-
-
-def _clusters(rows: Rows, sampling: Sampling) -> ClusterCount | None:
-    return None if rows.n < 3 else cluster_count(rows, nodes=sampling.counted, seed=sampling.seed)
 
 
 def _views(first: Rows, second: Rows, sampling: Sampling) -> ViewFigures:

@@ -68,16 +68,10 @@ class Moments:
 
     @classmethod
     def of(cls, rows: Rows) -> Moments:
-        return cls._of_few(rows) if rows.n <= rows.d else cls._of_many(rows)
-
-    @classmethod
-    def _of_few(cls, rows: Rows) -> Moments:
-        whole = rows.block(0, rows.n).double()
-        off = whole - whole.mean(dim=0)
-        return cls(whole @ whole.T, off @ off.T, float(whole.square().sum()), off.square().mean(dim=0))
-
-    @classmethod
-    def _of_many(cls, rows: Rows) -> Moments:
+        if rows.n <= rows.d:
+            whole = rows.block(0, rows.n).double()
+            off = whole - whole.mean(dim=0)
+            return cls(whole @ whole.T, off @ off.T, float(whole.square().sum()), off.square().mean(dim=0))
         origin = rows.block(0, min(rows.n, 1024)).double().mean(dim=0)
         shifted, products = torch.zeros_like(origin), origin.new_zeros(rows.d, rows.d)
         for _, block in rows.blocks():

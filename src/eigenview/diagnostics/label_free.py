@@ -1,14 +1,13 @@
 """Which encoder is better, without labels: measures of a table of features, and how far each was found to be right."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
+from scipy.cluster.hierarchy import single
+from scipy.spatial.distance import pdist
 from torch import Tensor
 
 from eigenview.diagnostics.clusters import cluster_count
@@ -147,20 +146,10 @@ def tree_dimension(embeddings: Embeddings, *, seed: int = 0) -> float:
 
 
 def spanning_tree_length(rows: Tensor) -> float:
-    """The sum of the edges of the minimum spanning tree of (n, d) rows, by Prim's algorithm: n² distances."""
-    table: NDArray[np.float64] = torch.cdist(rows, rows, compute_mode="donot_use_mm_for_euclid_dist").numpy()
-    nearest = table[0].copy()
-    is_outside = np.ones(len(table), dtype=bool)
-    is_outside[0] = False
-    total = 0.0
-    for _ in range(len(table) - 1):
-        following = int(np.where(is_outside, nearest, np.inf).argmin())
-        total += float(nearest[following])
-        is_outside[following] = False
-        nearest = np.minimum(nearest, table[following])
-    return total
+    """The sum of the edges of the minimum spanning tree of (n, d) rows, along which single linkage joins them."""
+    return float(single(pdist(rows.numpy()))[:, 2].sum())
 
 
 def _kept(views: Tensor) -> float:
-    first, second = (open_rows(view, directions=False).around(view.mean(dim=0)) for view in views[:2])
+    first, second = (open_rows(view, directions=False).centred() for view in views[:2])
     return neighbourhood_preservation(first, second, neighbours=min(KEPT, first.n - 1)).value

@@ -1,7 +1,5 @@
 """Two sides of one sphere, images and their captions: each by itself, how near they are, and the gap between them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -31,10 +31,10 @@ class Rows:
         self.source, self.n, self.d, self.dtype = source, n, d, dtype
         self.device = source.device if isinstance(source, Tensor) else torch.device("cpu")
 
-    def around(self, centre: Tensor) -> Rows:
-        """The same rows with ``centre`` (d,) taken off each."""
+    def centred(self) -> Rows:
+        """The same rows with their mean taken off each."""
         moved = copy(self)
-        moved.centre = centre.to(self.device, self.dtype)
+        moved.centre = self.mean().to(self.device, self.dtype)
         return moved
 
     def on_sphere(self) -> Rows:
@@ -65,17 +65,14 @@ class Rows:
             yield start, self.block(start, min(start + size, self.n))
 
     def _read(self, where: slice | Tensor) -> Tensor:
-        rows = self._stored(where)
-        return prepared(rows if self.centre is None else rows - self.centre, normalize=self.is_unit)
-
-    def _stored(self, where: slice | Tensor) -> Tensor:
         if isinstance(self.source, Tensor):
-            place = where.to(self.device) if isinstance(where, Tensor) else where
-            return self.source.detach()[place].to(self.dtype)
-        array = map_array(self.source) if isinstance(self.source, Path) else self.source
-        numbers = np.float64 if self.dtype == torch.float64 else np.float32
-        stored = array[where.cpu().numpy()] if isinstance(where, Tensor) else array[where]
-        return torch.from_numpy(np.array(stored, dtype=numbers, order="C"))  # a copy: a mapped file is read-only
+            rows = self.source.detach()[where.to(self.device) if isinstance(where, Tensor) else where].to(self.dtype)
+        else:
+            array = map_array(self.source) if isinstance(self.source, Path) else self.source
+            numbers = np.float64 if self.dtype == torch.float64 else np.float32
+            stored = array[where.cpu().numpy()] if isinstance(where, Tensor) else array[where]
+            rows = torch.from_numpy(np.array(stored, dtype=numbers, order="C"))  # a copy: a mapped file is read-only
+        return prepared(rows if self.centre is None else rows - self.centre, normalize=self.is_unit)
 
 
 class JoinedRows:

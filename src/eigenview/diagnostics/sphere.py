@@ -4,8 +4,6 @@ Alignment, mean cosine and tolerance are linear in n and exact; uniformity compa
 sampled anchors, each against every row, once there are more rows than anchors. Rows are put on the unit sphere.
 """
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -46,7 +44,8 @@ def uniformity_figure(embeddings: Embeddings, *, t: float = 2.0, anchors: int = 
     ``embeddings`` (n, d), n ≥ 2. Each anchor is compared with all other rows, so the only error is that of a mean
     over sampled anchors. 0 when collapsed; :func:`uniformity_floor` when uniform.
     """
-    _check_t(t)
+    if not 0 < t < math.inf:
+        raise SettingError(f"t must be positive and finite; got {t}")
     rows = open_rows(embeddings, least=2).on_sphere()
     chosen = sampled_rows(rows.n, anchors, seed)
     scaled = 2 * t * rows.take(chosen)  # −t‖x − y‖² = 2t·cos − 2t
@@ -69,13 +68,9 @@ def mean_cosine(embeddings: Embeddings) -> float:
 def unrelated_alignment(z_a: Embeddings, z_b: Embeddings) -> float:
     """What alignment (alpha 2) would be for views of different items: mean_{i≠j} ‖x_i − y_j‖², exact and linear."""
     first, second = (view.on_sphere() for view in open_pair(z_a, z_b))
-    sums = torch.zeros(2, first.d, dtype=torch.float64, device=first.device)
-    same = 0.0
-    for start, x in first.blocks():
-        x, y = x.double(), second.block(start, start + len(x)).double().to(first.device)
-        sums += torch.stack([x.sum(dim=0), y.sum(dim=0)])
-        same += float((x * y).sum())
-    return 2 - 2 * (float(sums[0] @ sums[1]) - same) / (first.n * (first.n - 1))
+    same = 1 - alignment_figure(first, second) / 2  # the mean of x_i·y_i; of x_i·y_j over all pairs it is the next
+    across = float(first.mean() @ second.mean())
+    return 2 - 2 * (first.n * across - same) / (first.n - 1)
 
 
 def tolerance(embeddings: Embeddings, labels: Labels) -> float:
@@ -86,17 +81,14 @@ def tolerance(embeddings: Embeddings, labels: Labels) -> float:
     """
     rows = open_rows(embeddings, least=2).on_sphere()
     numbers = checked_labels(labels, rows.n)
-    names, member = torch.unique(numbers[numbers >= 0], return_inverse=True)
-    place = torch.full((rows.n,), -1)
-    place[numbers >= 0] = member
+    names, member = torch.unique(numbers, return_inverse=True)
     sums = torch.zeros(len(names), rows.d, dtype=torch.float64)
     for start, block in rows.blocks():
-        own = place[start : start + len(block)]
-        sums.index_add_(0, own[own >= 0], block.cpu().double()[own >= 0])
-    counts = torch.bincount(member, minlength=len(names)).double()
+        sums.index_add_(0, member[start : start + len(block)], block.cpu().double())
+    sums, counts = sums[names >= 0], torch.bincount(member)[names >= 0].double()
     pairs = float((counts * (counts - 1)).sum())
     if not pairs:
-        raise DataError(f"tolerance needs a label that two rows share; got {len(names)} labels for {rows.n} rows")
+        raise DataError(f"tolerance needs a label that two rows share; got {len(counts)} labels for {rows.n} rows")
     return float(sums.square().sum() - counts.sum()) / pairs
 
 
@@ -108,8 +100,3 @@ def checked_labels(labels: Labels, n: int) -> Tensor:
     if numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool:
         raise ShapeError(f"labels must be whole numbers; got {numbers.dtype}")
     return numbers.long()
-
-
-def _check_t(t: float) -> None:
-    if not 0 < t < math.inf:
-        raise SettingError(f"t must be positive and finite; got {t}")

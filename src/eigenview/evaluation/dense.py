@@ -20,8 +20,8 @@ from eigenview.batches.identity import DIGITS, images_identity
 from eigenview.data import Source
 from eigenview.data.order import Plan
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.evaluation.scores import Origin, mean_score
-from eigenview.evaluation.subjects import TRAINING_MEAN, Measuring, Subject, Task
+from eigenview.evaluation.scores import TRAINING_MEAN, Origin, mean_score
+from eigenview.evaluation.subjects import Measuring, Subject, Task
 from eigenview.files import JSON
 from eigenview.nn import POOLED, Encoder
 from eigenview.optim import ParameterGroup, build_optimizer, build_schedule, set_learning_rate
@@ -223,7 +223,8 @@ def _depth(source: Source, item: int, protocol: DepthProtocol) -> Tensor:
     depth = source.depth(item)
     if depth is None or not np.isfinite(depth).all():
         raise DataError(f"item {item} has no depth, or one that is not finite; leave it out")
-    return _shrunk(_inside(torch.from_numpy(np.ascontiguousarray(depth))[None], protocol.border), protocol.output)
+    inside, size = _inside(torch.from_numpy(np.ascontiguousarray(depth))[None], protocol.border), protocol.output
+    return interpolate(inside[None], size=(size, size), mode="bilinear", align_corners=False, antialias=True)[0]
 
 
 def _inside(images: Tensor, border: int) -> Tensor:
@@ -232,7 +233,3 @@ def _inside(images: Tensor, border: int) -> Tensor:
     if min(height, width) <= 2 * border:
         raise ShapeError(f"a border of {border} pixels leaves nothing of {(height, width)}")
     return images[..., border : height - border, border : width - border]
-
-
-def _shrunk(image: Tensor, size: int) -> Tensor:
-    return interpolate(image[None], size=(size, size), mode="bilinear", align_corners=False, antialias=True)[0]

@@ -1,18 +1,14 @@
 """Protocols by name, and a subject measured by them: on a task, on folds, and a run beside what it must beat."""
 
-from __future__ import annotations
-
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import torch
-from torch import Tensor
 
 from eigenview.batches import PROJECTION
-from eigenview.batches.identity import data_identity, settings_identity
-from eigenview.batches.sketch import share_within
+from eigenview.batches.identity import data_identity, settings_identity, share_within
 from eigenview.data import Source
 from eigenview.distributed import rank
 from eigenview.errors import DataError, SettingError
@@ -21,7 +17,7 @@ from eigenview.evaluation.finetuning import finetune_scores
 from eigenview.evaluation.probe import view_probe_scores
 from eigenview.evaluation.protocol_scores import FEATURE_PROTOCOLS, FeatureProtocol, Split
 from eigenview.evaluation.protocols import PROBES
-from eigenview.evaluation.sampling import label_stored_sample
+from eigenview.evaluation.run_look import label_stored_sample
 from eigenview.evaluation.scores import over_repeats
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
 from eigenview.files import JSON, check_writable
@@ -31,7 +27,6 @@ from eigenview.nn.encoder import check_layers
 from eigenview.runs import SEEN, OpenedRun, Score
 
 SourceProtocol = Callable[[Subject, Task, Measuring], Iterator[Score]]
-
 
 LAST = 100  # the order of what nobody placed
 CHANCE = 0.05  # share of the test images that training may have seen as copies, by accident
@@ -92,7 +87,7 @@ def shown_as(name: str) -> Shown:
 
 def evaluate(
     subject: Subject,
-    task: Task,
+    task: Task | Folds,
     *,
     protocols: Sequence[str] = ("knn", "linear"),
     layers: Sequence[str] = (POOLED,),
@@ -102,10 +97,20 @@ def evaluate(
 
     Those on features are measured on every one of ``layers``, from features computed once for all; those that run the
     encoder themselves (probes with new views in every epoch, fine-tuning, depth) choose their own.
+
+    Of ``Folds``, each protocol is trained on one fold and measured on all other items, for every fold. A score is the
+    mean over folds with Student's interval over them; its ``items`` are the folds' own values, so that ``compare``
+    pairs encoders fold by fold.
     """
     how = measuring or Measuring()
-    chosen = [PROTOCOLS.find(name) for name in protocols]
-    on_features = [protocol.on_features for protocol in chosen if protocol.on_features is not None]
+    chosen = {name: PROTOCOLS.find(name) for name in protocols}
+    on_features = [protocol.on_features for protocol in chosen.values() if protocol.on_features is not None]
+    if isinstance(task, Folds):
+        for name, protocol in chosen.items():
+            if protocol.on_features is None:
+                raise SettingError(f"folds are measured on features, and {name} runs the encoder itself; leave it out")
+        yield from _fold_scores(subject, task, on_features, layers, how)
+        return
     if on_features:
         before, after = (subject.features(source, layers, how) for source in (task.train, task.test))
         data = task.identity(before.labelled, after.labelled)
@@ -113,58 +118,35 @@ def evaluate(
             split = Split(before[layer], before.labelled, after[layer], after.labelled, layer, data, subject, how)
             for measure in on_features:
                 yield from measure(split)
-    for protocol in chosen:
+    for protocol in chosen.values():
         if protocol.on_source is not None:
             yield from protocol.on_source(subject, task, how)
 
 
-def fold_scores(
-    subject: Subject,
-    task: Folds,
-    *,
-    protocols: Sequence[str] = ("knn", "linear"),
-    layers: Sequence[str] = (POOLED,),
-    measuring: Measuring | None = None,
+def _fold_scores(
+    subject: Subject, task: Folds, protocols: Sequence[FeatureProtocol], layers: Sequence[str], how: Measuring
 ) -> Iterator[Score]:
-    """Each protocol trained on one fold and measured on all other items, for every fold.
-
-    A score is the mean over folds with Student's interval over them; its ``items`` are the folds' own values, so that
-    ``compare`` pairs encoders fold by fold. Features are computed once.
-    """
-    how, folds = measuring or Measuring(), task.folds
+    folds = task.folds
     if len(folds) < 2:
         raise SettingError(f"a mean over folds needs at least two of them; got {len(folds)}")
-    chosen = [_feature_protocol(protocol) for protocol in protocols]
     features = subject.features(task.source, layers, how)
     listed = settings_identity({"folds": [fold.tolist() for fold in folds]})
     identity = data_identity(task.source, features.labelled)
     data: dict[str, JSON] = {"train": identity, "folds": f"{len(folds)} of {listed}"}
     if task.name:
         data["set"] = task.name
-    are_learned = [_within(features.index, fold, place) for place, fold in enumerate(folds)]
+    are_learned = [torch.isin(features.index, fold) for fold in folds]
+    for place, own in enumerate(are_learned):
+        if not own.any() or own.all():
+            raise DataError(f"fold {place} holds {int(own.sum())} of {len(own)} items; it must leave some to test")
     for layer in layers:
         rows, labels = features[layer], features.labelled
         splits = [
             Split(rows[own], labels[own], rows[~own], labels[~own], layer, data, subject, how) for own in are_learned
         ]
-        for measure in chosen:
+        for measure in protocols:
             by_fold = [list(measure(split)) for split in splits]
             yield from (over_repeats(repeats, over="folds") for repeats in zip(*by_fold, strict=True))
-
-
-def _feature_protocol(name: str) -> FeatureProtocol:
-    measure = PROTOCOLS.find(name).on_features
-    if measure is None:
-        raise SettingError(f"folds are measured on features, and {name} runs the encoder itself; leave it out")
-    return measure
-
-
-def _within(index: Tensor, fold: Tensor, place: int) -> Tensor:
-    """(n,) which of the readable items are in the fold."""
-    own = torch.isin(index, fold)
-    if not own.any() or own.all():
-        raise DataError(f"fold {place} holds {int(own.sum())} of {len(own)} items; it must leave some to test")
-    return own
 
 
 def evaluate_run(
@@ -193,13 +175,13 @@ def evaluate_run(
     for subject in subjects_of(
         run, baselines=baselines, supervised=supervised, with_head=PROJECTION in layers, seed=how.seed
     ):
-        own = subject.layers_among(layers)
+        known = (*subject.encoder.layer_names, *([] if subject.head is None else [PROJECTION]))
+        own = [name for name in layers if name in known]
+        trained = next((each for each in (run, supervised or run) if each.encoder is subject.encoder), None)
         for task in tasks if own else ():
-            if isinstance(task, Folds):
-                scores = fold_scores(subject, task, protocols=protocols, layers=own, measuring=how)
-            else:
-                scores = evaluate(subject, task, protocols=protocols, layers=own, measuring=how)
-            for score in _noted(scores, subject, [run, supervised], task.test):
+            is_seen = trained is not None and was_trained_on(trained, task.test)
+            scores = evaluate(subject, task, protocols=protocols, layers=own, measuring=how)
+            for score in (replace(score, data={**score.data, SEEN: True}) if is_seen else score for score in scores):
                 if rank(how.group) == 0:
                     run.directory.save_score(score)
                 yield score
@@ -210,13 +192,3 @@ def evaluate_run(
 def was_trained_on(run: OpenedRun, test: Source) -> bool:
     """Whether a run saw these images in training, or more of them than by accident."""
     return run.directory.is_trained and share_within(test, run.directory.data.sketch) > CHANCE
-
-
-def _noted(
-    scores: Iterable[Score], subject: Subject, runs: Sequence[OpenedRun | None], test: Source
-) -> Iterator[Score]:
-    """Scores that say so where the subject is one of ``runs`` that was trained on the test images."""
-    trained = next((run for run in runs if run is not None and run.encoder is subject.encoder), None)
-    is_seen = trained is not None and was_trained_on(trained, test)
-    for score in scores:
-        yield replace(score, data={**score.data, SEEN: True}) if is_seen else score

@@ -1,7 +1,5 @@
 """L-BFGS for several smooth convex problems at once: one pass over the data serves them all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol

@@ -1,7 +1,5 @@
 """Multinomial logistic regression on features: full batch, all folds at once, along a path of penalties."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.checks import (
+from eigenview.evaluation.features import (
     check_features,
     check_labels,
     check_same_width,
@@ -107,7 +105,13 @@ def select_logistic(
     for c in ordered:
         start = path[-1].parameters if path else problems.start()
         path.append(_minimum(problems, c, start, PATH_TOLERANCES, advance))
-    accuracy = _held_out_accuracy(problems, path, features, labels, given)
+    held_out = []  # each fold's rows by the classifiers that were fitted without them
+    for number in range(count):
+        weights, biases = problems.solutions(torch.stack([minimum.parameters[number] for minimum in path]))
+        rows, wanted = features[given == number].to(weights.dtype), labels[given == number]
+        logits = (rows @ weights.flatten(0, 1).T).view(len(rows), len(path), -1) + biases
+        held_out.append((logits.argmax(dim=2) == wanted[:, None]).double().mean(dim=0))
+    accuracy = torch.stack(held_out, dim=1)  # (penalties, folds)
     best = int(accuracy.mean(dim=1).argmax())  # the first of equals: the strongest penalty
     last = problems.all_rows()
     chosen = _minimum(last, ordered[best], path[best].parameters[-1:], TOLERANCES, None)
@@ -200,16 +204,3 @@ def _classifier(problems: LogisticProblems, minimum: Minimum) -> LinearClassifie
     """Of the last problem, that of all rows."""
     weights, biases = problems.solutions(minimum.parameters[-1:])
     return LinearClassifier(weights[0], biases[0], bool(minimum.is_converged[-1]))
-
-
-def _held_out_accuracy(
-    problems: LogisticProblems, path: Sequence[Minimum], features: Tensor, labels: Tensor, fold: Tensor
-) -> Tensor:
-    """(penalties, folds), each fold's rows by the classifiers that were fitted without them."""
-    accuracy = []
-    for number in range(len(problems.sizes) - 1):
-        weights, biases = problems.solutions(torch.stack([minimum.parameters[number] for minimum in path]))
-        rows, wanted = features[fold == number].to(weights.dtype), labels[fold == number]
-        logits = (rows @ weights.flatten(0, 1).T).view(len(rows), len(path), -1) + biases
-        accuracy.append((logits.argmax(dim=2) == wanted[:, None]).double().mean(dim=0))
-    return torch.stack(accuracy, dim=1)

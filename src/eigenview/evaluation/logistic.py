@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import DataError
-from eigenview.evaluation.checks import some, working_dtype
+from eigenview.evaluation.features import some, working_dtype
 
 ROWS = 2048  # at a time: their logits and gradients stay in cache
 WIDEST = 3072  # columns, up to which a Hessian of columns × columns is worth its cost

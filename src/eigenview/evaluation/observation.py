@@ -14,7 +14,6 @@ from torch.nn.functional import normalize
 from eigenview.batches import PROJECTION, Extractor, encode_source, typical_shape
 from eigenview.data import Source, subset
 from eigenview.diagnostics import Diagnosis, RunProgress, Sampling, diagnose, diagnosed, prototype_usage
-from eigenview.diagnostics.clusters import PrototypeUsage
 from eigenview.diagnostics.label_free import LabelFree, label_free
 from eigenview.errors import DataError, SettingError
 from eigenview.nn import POOLED, Encoder
@@ -40,10 +39,6 @@ class Observed:
     @classmethod
     def of_run(cls, run: OpenedRun) -> Observed:
         return cls(run.encoder, run.recipe, run.view, run.head, run.prototypes)
-
-    @property
-    def layers(self) -> tuple[str, ...]:
-        return (POOLED,) if self.head is None else (POOLED, PROJECTION)
 
 
 @dataclass(frozen=True)
@@ -75,11 +70,22 @@ def observe(
 
     ``name`` is what a message calls the encoder.
     """
-    _check(observed, source, items, name or "the encoder")
+    if items < 2:
+        raise SettingError(f"a diagnosis compares images: items must be at least 2; got {items}")
+    if len(source) < 2:
+        raise DataError(f"a diagnosis compares images: the source must have at least 2; it has {len(source)}")
+    for module in filter(None, (observed.encoder, observed.head)):
+        wrong = [key for key, tensor in module.state_dict().items() if not bool(torch.isfinite(tensor).all())]
+        if wrong:
+            raise DataError(
+                f"{name or 'the encoder'} has weights that are not finite ({', '.join(wrong[:3])}): training diverged; "
+                "take an earlier checkpoint, or train with a lower learning rate"
+            )
     drawn = np.sort(np.random.default_rng(seed).permutation(len(source))[:items])
     chosen = subset(source, drawn)
     pair = Views(observed.recipe.with_crops([replace(observed.recipe.crops[0], count=2)]), seed=seed)
-    extractor = Extractor(observed.encoder, observed.layers, observed.head)
+    layers = (POOLED,) if observed.head is None else (POOLED, PROJECTION)
+    extractor = Extractor(observed.encoder, layers, observed.head)
     random = encode_source(extractor, chosen, pair, epoch=UNSEEN_EPOCH, workers=workers, title="two views")
     fixed = encode_source(extractor, chosen, observed.view, workers=workers, title="features")
     if len(random.index) < 2 or not torch.equal(random.index, fixed.index):
@@ -131,12 +137,17 @@ def diagnose_observation(
     alone, and no verdict sees them.
     """
     first, second = observation.views
+    fitting = [table for table in prototypes if table.shape[1] == first.shape[1] and len(table) > 1]
+    usages = [prototype_usage(nearest_prototype(first, table), len(table)) for table in fitting]
+    labels = observation.labels
+    if labels is not None and not (np.unique(labels[labels >= 0], return_counts=True)[1] > 1).any():
+        labels = None  # none is there twice: tolerance compares items of one class
     diagnosis = diagnose(
         first,
         second,
-        _repeated_labels(observation.labels),
+        labels,
         progress=progress,
-        usage=_usage(first, prototypes),
+        usage=min(usages, key=lambda usage: usage.entropy, default=None),  # of the set that is used least evenly
         unaugmented=observation.projection,
         centred=not observation.has_head,
         sampling=Sampling(seed=observation.seed),
@@ -146,40 +157,6 @@ def diagnose_observation(
     return diagnosed(replace(figures, duplicate_pairs=pairs), seed=observation.seed)
 
 
-def features_only(observation: Observation) -> Observation:
-    """The same as if there were no head: the features before it are judged."""
-    return replace(observation, projection=observation.features, views=observation.view_features, has_head=False)
-
-
-def _check(observed: Observed, source: Source, items: int, name: str) -> None:
-    if items < 2:
-        raise SettingError(f"a diagnosis compares images: items must be at least 2; got {items}")
-    if len(source) < 2:
-        raise DataError(f"a diagnosis compares images: the source must have at least 2; it has {len(source)}")
-    for module in (observed.encoder, *([] if observed.head is None else [observed.head])):
-        wrong = [key for key, tensor in module.state_dict().items() if not bool(torch.isfinite(tensor).all())]
-        if wrong:
-            raise DataError(
-                f"{name} has weights that are not finite ({', '.join(wrong[:3])}): training diverged; "
-                "take an earlier checkpoint, or train with a lower learning rate"
-            )
-
-
-def _usage(rows: Tensor, prototypes: tuple[Tensor, ...]) -> PrototypeUsage | None:
-    """Of the set of prototypes that is used least evenly; None where there are none for such rows."""
-    fitting = [table for table in prototypes if table.shape[1] == rows.shape[1] and len(table) > 1]
-    usages = [prototype_usage(nearest_prototype(rows, table), len(table)) for table in fitting]
-    return min(usages, key=lambda usage: usage.entropy, default=None)
-
-
 def nearest_prototype(rows: Tensor, prototypes: Tensor) -> Tensor:
     """(n,) the most similar of the prototypes (K, d), by cosine."""
     return (normalize(rows, dim=1) @ normalize(prototypes, dim=1).T).argmax(dim=1)
-
-
-def _repeated_labels(labels: NDArray[np.int64] | None) -> NDArray[np.int64] | None:
-    """The labels, where some label is there twice: tolerance compares items of one class."""
-    if labels is None:
-        return None
-    known, counts = np.unique(labels[labels >= 0], return_counts=True)
-    return labels if len(known) and counts.max() > 1 else None

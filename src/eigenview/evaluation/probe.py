@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 import torch
@@ -17,8 +16,13 @@ from eigenview.data import Source, subset
 from eigenview.data.order import Plan
 from eigenview.distributed import Group, gather_rows
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.checks import check_features, check_labels, check_no_class_is_new, check_several_classes
-from eigenview.evaluation.features import extract
+from eigenview.evaluation.features import (
+    check_features,
+    check_labels,
+    check_no_class_is_new,
+    check_several_classes,
+    extract,
+)
 from eigenview.evaluation.linear import LinearClassifier, stratified_folds
 from eigenview.evaluation.protocols import PROBES, ProbeProtocol
 from eigenview.evaluation.scores import mean_score
@@ -32,23 +36,6 @@ from eigenview.views import CentreView, Views
 HOLD_OUT = 5  # one of so many parts of the training rows chooses the learning rate
 
 
-class Rows(Protocol):
-    """Training rows that may differ from epoch to epoch."""
-
-    @property
-    def labels(self) -> Tensor: ...
-
-    def part(self, index: Tensor) -> Rows: ...
-
-    def fixed(self) -> tuple[Tensor, Tensor]:
-        """The rows as they are evaluated (n, d), and their labels."""
-        ...
-
-    def batches(self, epoch: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """The rows and labels of one epoch in an order drawn by (seed, epoch), the last batch perhaps smaller."""
-        ...
-
-
 @dataclass(frozen=True)
 class FeatureRows:
     """The same features in every epoch: seconds instead of hours, where the protocol's views do not matter."""
@@ -60,44 +47,41 @@ class FeatureRows:
         return FeatureRows(self.features[index], self.labels[index])
 
     def fixed(self) -> tuple[Tensor, Tensor]:
+        """The rows as they are evaluated (n, d), and their labels."""
         return self.features, self.labels
 
     def batches(self, epoch: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
+        """The rows and labels of one epoch in an order drawn by (seed, epoch), the last batch perhaps smaller."""
         order = torch.from_numpy(Plan(len(self.labels), size, seed, drop_last=False).order(epoch))
         for start in range(0, len(order), size):
             index = order[start : start + size]
             yield self.features[index], self.labels[index]
 
 
+@dataclass
 class ViewRows:
-    """Features of new views in every epoch, as the papers' code computes them."""
+    """Features of new views in every epoch, as the papers' code computes them.
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        source: Source,
-        *,
-        view: CentreView,
-        protocol: ProbeProtocol,
-        layer: str = POOLED,
-        group: Group = None,
-    ) -> None:
-        """With a ``group``, each process encodes its share of every batch and all get the whole batch.
+    With a ``group``, each process encodes its share of every batch and all get the whole batch. The heads are then
+    trained alike in every process: they are small, and the encoder is where the time goes.
+    """
 
-        The heads are then trained alike in every process: they are small, and the encoder is where the time goes.
-        """
-        if source.labels is None:
+    encoder: Encoder
+    source: Source
+    _: KW_ONLY
+    view: CentreView
+    protocol: ProbeProtocol
+    layer: str = POOLED
+    group: Group = None
+    loaders: dict[tuple[int, int], ViewLoader] = field(default_factory=dict, init=False)  # by size and seed
+
+    def __post_init__(self) -> None:
+        if self.source.labels is None:
             raise DataError("these images have no labels, and a probe needs them; give a labelled source")
-        self.encoder, self.source, self.view, self.protocol, self.layer = encoder, source, view, protocol, layer
-        self.group = group
-        self.labels = torch.from_numpy(np.asarray(source.labels))
-        self._loaders: dict[tuple[int, int], ViewLoader] = {}
+        self.labels = torch.from_numpy(np.asarray(self.source.labels))
 
     def part(self, index: Tensor) -> ViewRows:
-        chosen = subset(self.source, index.numpy())
-        return ViewRows(
-            self.encoder, chosen, view=self.view, protocol=self.protocol, layer=self.layer, group=self.group
-        )
+        return replace(self, source=subset(self.source, index.numpy()))
 
     def fixed(self) -> tuple[Tensor, Tensor]:
         extractor = Extractor(self.encoder, (self.layer,))
@@ -107,18 +91,17 @@ class ViewRows:
     def batches(self, epoch: int, size: int, seed: int) -> Iterator[tuple[Tensor, Tensor]]:
         if self.protocol.views is None:
             raise SettingError("this protocol has no random views; train it on features")
-        if (size, seed) not in self._loaders:  # kept, so that workers live from epoch to epoch
-            views = Views(self.protocol.views.recipe(self.view), seed=seed)
-            self._loaders[size, seed] = ViewLoader(
+        if (size, seed) not in self.loaders:  # kept, so that workers live from epoch to epoch
+            self.loaders[size, seed] = ViewLoader(
                 self.source,
-                views,
+                Views(self.protocol.views.recipe(self.view), seed=seed),
                 batch_size=size,
                 seed=seed,
                 drop_last=False,
                 channels=self.encoder.channels,
                 group=self.group,
             )
-        for encoded in encoded_batches(Extractor(self.encoder, (self.layer,)), self._loaders[size, seed], epoch=epoch):
+        for encoded in encoded_batches(Extractor(self.encoder, (self.layer,)), self.loaders[size, seed], epoch=epoch):
             rows = encoded.layers[self.layer]
             own = rows[0] if len(encoded.batch) else torch.zeros(0, self._width)
             yield gather_rows(own, self.group), self.labels[gather_rows(encoded.batch.index, self.group)]
@@ -142,7 +125,7 @@ class ProbeResult:
 
 def train_probe(
     protocol: ProbeProtocol,
-    rows: Rows,
+    rows: FeatureRows | ViewRows,
     *,
     multipliers: Sequence[float] = (1.0,),
     seed: int = 0,
@@ -203,7 +186,12 @@ def view_probe_scores(
 
 
 def _trained(
-    protocol: ProbeProtocol, rows: Rows, multipliers: Sequence[float], classes: int, seed: int, shows_progress: bool
+    protocol: ProbeProtocol,
+    rows: FeatureRows | ViewRows,
+    multipliers: Sequence[float],
+    classes: int,
+    seed: int,
+    shows_progress: bool,
 ) -> list[LinearClassifier]:
     """One head for each multiplier, all on the same batches. Each is a parameter group of its own."""
     steps = -(-len(rows.labels) // protocol.batch_size)

@@ -1,7 +1,5 @@
 """What each protocol makes of features that are at hand: scores, one by one, as they are known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -9,21 +7,21 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from eigenview.evaluation.checks import TrainTest
-from eigenview.evaluation.clustering import (
+from eigenview.evaluation.features import TrainTest
+from eigenview.evaluation.few_label import Classifier, LabelDraws, few_label_accuracy
+from eigenview.evaluation.linear import INVERSE_PENALTIES, select_logistic
+from eigenview.evaluation.probe import FeatureRows, train_probe
+from eigenview.evaluation.protocols import PROBES, ProbeProtocol
+from eigenview.evaluation.scores import mean_score, subsample_interval
+from eigenview.evaluation.similarity import (
     STARTS,
     cluster,
     cluster_hits,
     contingency,
+    knn_predict,
     normalised_mutual_information,
+    retrieve,
 )
-from eigenview.evaluation.few_label import Classifier, LabelDraws, few_label_accuracy
-from eigenview.evaluation.knn import knn_predict
-from eigenview.evaluation.linear import INVERSE_PENALTIES, select_logistic
-from eigenview.evaluation.probe import FeatureRows, train_probe
-from eigenview.evaluation.protocols import PROBES, ProbeProtocol
-from eigenview.evaluation.retrieval import retrieve
-from eigenview.evaluation.scores import mean_score, subsample_interval
 from eigenview.evaluation.subjects import Measuring, Subject
 from eigenview.files import JSON
 from eigenview.graph.clustering import adjusted_rand_index

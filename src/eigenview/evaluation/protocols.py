@@ -1,7 +1,5 @@
 """Linear probes and fine-tuning, by name: what is trained, how long, and on which views."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 

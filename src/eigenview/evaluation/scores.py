@@ -1,10 +1,9 @@
-"""The statistics of scores: means, intervals over test items, seeds and folds."""
-
-from __future__ import annotations
+"""Scores: means with intervals over items, seeds and folds; and side by side, only where it is fair."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -13,12 +12,21 @@ from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
 from eigenview.files import JSON
-from eigenview.runs import Score
+from eigenview.runs import RunDirectory, Score
 
 Values = npt.NDArray[np.float64]
 
 DRAWS = 2000  # of the bootstrap
 LEVEL = 0.95
+START, UNTRAINED, RAW_PIXELS, COLOURS, SUPERVISED = (
+    "starting point",
+    "untrained",
+    "raw pixels",
+    "colour statistics",
+    "supervised",
+)
+TRAINING_MEAN = "training mean"  # in the place of depth
+COMPARED_WITH = (SUPERVISED, START, UNTRAINED, RAW_PIXELS, COLOURS, TRAINING_MEAN)  # these come last in a table
 
 
 @dataclass(frozen=True)
@@ -118,3 +126,169 @@ def over_repeats(scores: Sequence[Score], *, over: Literal["folds", "seeds"], su
         encoder=first.encoder if over == "folds" else "",
         items=tuple(values),
     )
+
+
+@dataclass(frozen=True)
+class Compared:
+    """One row of a comparison: a score, and how it differs from the first one on the same items."""
+
+    score: Score
+    difference: float
+    interval: tuple[float, float] | None  # of the difference; None where there are no items to pair
+    p_value: float | None  # two-sided: no difference
+
+    @property
+    def chance(self) -> str:
+        """``p = 0.012``; empty where nothing was paired."""
+        if self.p_value is None:
+            return ""
+        return "p < 0.001" if self.p_value < 0.001 else f"p = {self.p_value:.3f}"
+
+
+def compare(*scores: Score) -> list[Compared]:
+    """Scores of one protocol on the same data, the first one as reference.
+
+    Significance is paired, item by item: McNemar's exact test where items are right or wrong, otherwise a paired
+    t-test; the interval of the difference is a bootstrap over items. Different protocols or data are refused.
+    """
+    if len(scores) < 2:
+        raise SettingError(f"a comparison needs at least two scores; got {len(scores)}")
+    first = scores[0]
+    for other in scores[1:]:
+        if other.protocol_hash != first.protocol_hash:
+            raise SettingError(
+                f"scores of different protocols cannot be compared: {_difference(first, other)}; "
+                f"{first.subject} has {first.name} {first.metric}, {other.subject} {other.name} {other.metric}"
+            )
+        if other.data_hash != first.data_hash or len(other.items) != len(first.items):
+            raise SettingError(
+                f"scores on different data cannot be compared: {first.subject} and {other.subject} were measured on "
+                f"{first.data} and {other.data}"
+            )
+    return [Compared(first, 0.0, None, None), *(_compared(first, other) for other in scores[1:])]
+
+
+def _difference(a: Score, b: Score) -> str:
+    names = sorted(name for name in {*a.protocol, *b.protocol} if a.protocol.get(name) != b.protocol.get(name))
+    said = [f"{name} is {a.protocol.get(name)} and {b.protocol.get(name)}" for name in names]
+    return ", ".join(said) or "they measure different things"
+
+
+def _compared(first: Score, other: Score) -> Compared:
+    if not first.items:
+        return Compared(other, other.value - first.value, None, None)
+    gain = np.array(other.items) - np.array(first.items)
+    interval = bootstrap_interval(lambda index: float(gain[index].mean()), len(gain))
+    return Compared(other, float(gain.mean()), interval, paired_p_value(np.array(first.items), np.array(other.items)))
+
+
+def paired_p_value(a: Values, b: Values) -> float:
+    """Of no difference between two columns of one value an item: exact for 0/1 (McNemar), otherwise Student's t."""
+    from scipy import stats
+
+    if np.array_equal(a, b):
+        return 1.0
+    if np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all():
+        wins, losses = int((b > a).sum()), int((b < a).sum())
+        return float(stats.binomtest(wins, wins + losses).pvalue)
+    return float(stats.ttest_rel(a, b).pvalue)
+
+
+def compare_runs(
+    runs: Sequence[str | Path], *, supervised: str | Path | None = None, protocols: Sequence[str] | None = None
+) -> dict[str, list[Compared]]:
+    """Every measurement that at least two subjects share, by title: the first run is the reference.
+
+    Reads ``RUN/evaluation`` of each run, and with it the baselines measured there (untrained, raw pixels, a supervised
+    run); of a baseline that several runs have, the first one's counts. ``supervised`` is a run trained on labels: its
+    own scores join as the subject "supervised". ``protocols`` keeps only scores whose name begins with one of them.
+    Scores of different protocols or data never share a row.
+    """
+    if not runs:
+        raise SettingError("there is no run to compare; give at least one run directory")
+    names = [Path(folder).resolve().name for folder in runs]
+    if len(set(names)) < len(names):
+        raise SettingError(f"runs are told apart by their folders' names; got {', '.join(names)}: rename one")
+    scores = [score for folder in runs for score in _own(Path(folder))]
+    if supervised is not None:
+        name = Path(supervised).resolve().name
+        own = [score for score in _own(Path(supervised)) if score.subject == name]
+        scores += [replace(score, subject=SUPERVISED) for score in own]
+    rows: dict[tuple[str, str], dict[str, Score]] = {}
+    for score in scores:
+        if protocols is None or score.name.startswith(tuple(protocols)):
+            rows.setdefault((score.protocol_hash, score.data_hash), {}).setdefault(score.subject, score)
+    shared = [sorted(row.values(), key=lambda score: _place(score.subject)) for row in rows.values() if len(row) > 1]
+    if not shared:
+        raise DataError("no measurement is shared by two of these; evaluate the runs by one protocol on one data set")
+    return dict(zip(titles([row[0] for row in shared]), (compare(*row) for row in shared), strict=True))
+
+
+def _own(folder: Path) -> list[Score]:
+    scores = RunDirectory.existing(folder).scores()
+    if not scores:
+        raise DataError(f"{folder} has no scores; evaluate it first")
+    return scores
+
+
+def comparison_table(rows: Mapping[str, Sequence[Compared]]) -> str:
+    """Markdown: one line a subject of every measurement: value, 95 % interval, difference to the first, p-value."""
+    lines = ["| measurement | subject | value | difference | p |", "|---|---|---|---|---|"]
+    for label, row in rows.items():
+        for entry in row:
+            between = "" if entry.interval is None else f" [{entry.interval[0]:+.4f}, {entry.interval[1]:+.4f}]"
+            chance = "" if entry.p_value is None else f"{entry.p_value:.2g}"
+            gain = "| |" if entry is row[0] else f"{entry.difference:+.4f}{between} | {chance} |"
+            lines.append(f"| {label} | {entry.score.subject} | {_cell(entry.score)} | {gain}")
+    return "\n".join(lines)
+
+
+def table(scores: Sequence[Score]) -> str:
+    """Markdown: a row for each protocol and layer, a column for each subject, values with their 95 % intervals.
+
+    Scores of one row share protocol and data; a subject without one has a dash. Baselines come last.
+    """
+    subjects, rows = grid(scores)
+    lines = [f"| protocol | {' | '.join(subjects)} |", f"|---|{'---|' * len(subjects)}"]
+    labels = titles([next(score for score in row if score is not None) for row in rows])
+    for label, row in zip(labels, rows, strict=True):
+        lines.append(f"| {label} | {' | '.join('–' if score is None else _cell(score) for score in row)} |")
+    return "\n".join(lines)
+
+
+def grid(scores: Sequence[Score]) -> tuple[list[str], list[list[Score | None]]]:
+    """The subjects, baselines last, and for each protocol and data a row of their scores, None for those without."""
+    subjects = sorted(dict.fromkeys(score.subject for score in scores), key=_place)
+    rows = dict.fromkeys((score.protocol_hash, score.data_hash) for score in scores)
+    cells = {(score.protocol_hash, score.data_hash, score.subject): score for score in scores}
+    return subjects, [[cells.get((*row, subject)) for subject in subjects] for row in rows]
+
+
+def _place(subject: str) -> int:
+    """Where a subject stands in a row: runs first, in the order given (sorting is stable), then the baselines."""
+    return COMPARED_WITH.index(subject) if subject in COMPARED_WITH else -1
+
+
+def titles(scores: Sequence[Score]) -> list[str]:
+    """What the rows of a table are called, one a score, no two the same.
+
+    The data set is named where there are several; where that does not tell two rows apart, their hashes do.
+    """
+    has_several = len({score.data_name for score in scores}) > 1
+    labels = [
+        f"{score.data_name}: {title(score)}" if has_several and score.data_name else title(score) for score in scores
+    ]
+    return [
+        label if labels.count(label) == 1 else f"{label} [{score.protocol_hash[:4]}, {score.data_hash[:4]}]"
+        for label, score in zip(labels, scores, strict=True)
+    ]
+
+
+def title(score: Score) -> str:
+    layer = score.protocol.get("layer")
+    return f"{score.name}, {score.metric}" + (f" ({layer})" if layer else "")
+
+
+def _cell(score: Score) -> str:
+    low, high = score.interval
+    return f"{score.value:.4f} [{low:.4f}, {high:.4f}]"

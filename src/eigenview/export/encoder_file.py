@@ -1,18 +1,13 @@
 """An encoder out of a run, in a form that others load."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from torch import Tensor
-
 from eigenview.errors import DataError, SettingError
-from eigenview.export.labelling import with_head
 from eigenview.export.names import architecture_of, options_of
-from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, write_encoder
+from eigenview.export.onnx_file import check_onnx, features_difference, require_onnx, with_head, write_encoder
 from eigenview.export.towers import ExportedTowers, export_towers, write_weights
 from eigenview.files import atomic_path, to_json, write_text
 from eigenview.labels import Labeller, read_labeller
@@ -84,14 +79,15 @@ def export(
         require_onnx()
     elif head is not None:
         raise SettingError(f"a head goes with the encoder to onnx alone; got {to}")
-    opened = _opened(run) if isinstance(run, (str, Path)) else run
-    encoder, seen = (opened, view) if isinstance(opened, Encoder) else (opened.encoder, view or opened.view)
+    if isinstance(run, (str, Path)):
+        run = open_run(run) if is_run(run) or os.sep in str(run) else open_named(str(run))
+    encoder, seen = (run, view) if isinstance(run, Encoder) else (run.encoder, view or run.view)
     if seen is None:
         raise SettingError("an encoder of your own needs view=, the CentreView that its images are seen through")
     if isinstance(encoder, OnnxEncoder):
         raise SettingError(f"onnx:{encoder.file} holds no module to export: name the run or encoder that it came from")
-    place = _place(opened, to, out)
-    name, settings = (type(opened).__name__, None) if isinstance(opened, Encoder) else (opened.name, opened.settings)
+    place = _place(run, to, out)
+    name, settings = (type(run).__name__, None) if isinstance(run, Encoder) else (run.name, run.settings)
     card = card_of(encoder, seen, name, settings, format=to)
     if to in ("torchvision", "timm"):
         card = replace(card, architecture=architecture_of(encoder, to), options=options_of(encoder))
@@ -103,13 +99,9 @@ def export(
     if place.suffix in (".pth", ".pt"):
         write_text(place.with_name(place.name + ".json"), to_json(card) + "\n")
     towers = None
-    if isinstance(opened, OpenedRun) and opened.text is not None and (to == "onnx" or to == "safetensors"):
-        towers = export_towers(opened, to, None if out is None else place.with_name(f"{place.stem}-towers"))
+    if isinstance(run, OpenedRun) and run.text is not None and (to == "onnx" or to == "safetensors"):
+        towers = export_towers(run, to, None if out is None else place.with_name(f"{place.stem}-towers"))
     return Exported(place, card, difference, towers)
-
-
-def _opened(given: str | Path) -> OpenedRun | NamedEncoder:
-    return open_run(given) if is_run(given) or os.sep in str(given) else open_named(str(given))
 
 
 def load_exported(path: str | Path) -> LoadedEncoder:
@@ -124,7 +116,11 @@ def load_exported(path: str | Path) -> LoadedEncoder:
             "build it yourself and use eigenview.nn.load_weights"
         )
     encoder = build_encoder(**asdict(card.build))
-    _fill(encoder, read_weights(place), place)
+    try:
+        encoder.load_state_dict(read_weights(place), strict=True)
+    except RuntimeError as error:
+        why = str(error).splitlines()[-1].strip()
+        raise DataError(f"{place} does not fit the encoder that it describes: {why}") from None
     return LoadedEncoder(encoder.eval(), card.view, card)
 
 
@@ -154,15 +150,6 @@ def _write_checked(encoder: Encoder, card: Card, file: Path) -> float:
     if not worst <= 1e-5:  # the same weights on another device may round otherwise
         raise DataError(f"the file gives other features than the encoder, by {worst:.1e} of the largest; not kept")
     return worst
-
-
-def _fill(encoder: Encoder, weights: dict[str, Tensor], place: Path) -> None:
-    try:
-        encoder.load_state_dict(weights, strict=True)
-    except RuntimeError as error:
-        raise DataError(
-            f"{place} does not fit the encoder that it describes: {str(error).splitlines()[-1].strip()}"
-        ) from None
 
 
 _LOADING = {

@@ -1,7 +1,5 @@
 """Which architecture of torchvision and timm an encoder is, or why it is none of theirs."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import torch
@@ -60,21 +58,7 @@ def options_of(encoder: Encoder) -> dict[str, int]:
 
 def _resnet(encoder: ResNet, library: str) -> str:
     weights = encoder.state_dict()
-    _refuse_differences(encoder, weights, library)
-    shapes = shapes_of(weights)
-    for name in ARCHITECTURES:
-        if shapes == expected_shapes(name):
-            return name
-    width = weights["conv1.weight"].shape[0]
-    if width != 64:
-        raise SettingError(
-            f"{library}'s ResNets begin with 64 channels; this one has {width} (another width): use safetensors or onnx"
-        )
-    raise SettingError(f"{library} has no ResNet of these depths and groups; it has {', '.join(ARCHITECTURES)}")
-
-
-def _refuse_differences(encoder: ResNet, weights: Mapping[str, Tensor], library: str) -> None:
-    kernel = weights["conv1.weight"].shape[2:]
+    width, _, *kernel = weights["conv1.weight"].shape
     stem = "cifar" if tuple(kernel) != (7, 7) else "stl" if isinstance(encoder.maxpool, nn.Identity) else "imagenet"
     if stem != "imagenet":
         what = "a 3x3 first convolution and no max pool" if stem == "cifar" else "no max pool"
@@ -87,6 +71,15 @@ def _refuse_differences(encoder: ResNet, weights: Mapping[str, Tensor], library:
             f"{library}'s ResNets normalise over the batch; this one by {type(encoder.bn1).__name__}: "
             "use safetensors or onnx"
         )
+    shapes = shapes_of(weights)
+    for name in ARCHITECTURES:
+        if shapes == expected_shapes(name):
+            return name
+    if width != 64:
+        raise SettingError(
+            f"{library}'s ResNets begin with 64 channels; this one has {width} (another width): use safetensors or onnx"
+        )
+    raise SettingError(f"{library} has no ResNet of these depths and groups; it has {', '.join(ARCHITECTURES)}")
 
 
 def expected_shapes(name: str, *, image_size: int | None = None) -> Shapes:

@@ -1,6 +1,7 @@
-"""ONNX: one file with the weights inside, any number of images at a time, checked in onnxruntime."""
+"""ONNX: one file with the weights inside, any number of images at a time, checked in onnxruntime.
 
-from __future__ import annotations
+An encoder may take a head with it: from images to the probabilities of a user's own classes, as one module.
+"""
 
 import io
 import logging
@@ -14,10 +15,14 @@ import torch
 from torch import Tensor, nn
 
 from eigenview.batches import evaluating
-from eigenview.errors import DataError
+from eigenview.batches.identity import weights_identity
+from eigenview.errors import DataError, SettingError
 from eigenview.extras import extra_module
 from eigenview.files import to_json
-from eigenview.nn import Encoder
+from eigenview.graph.principal import Projection
+from eigenview.labels import Head, Labeller
+from eigenview.nn import POOLED, Encoder
+from eigenview.nn.encoder import Step
 from eigenview.runs.card import KEY, Card
 
 TOLERANCE = 1e-4  # largest difference allowed, as a share of the largest feature: rounding in another order
@@ -126,3 +131,42 @@ def quiet() -> Iterator[None]:
     finally:
         for logger, level in zip(loggers, levels, strict=True):
             logger.setLevel(level)
+
+
+class LabellingEncoder(Encoder):
+    """Images (n, channels, height, width) → probabilities (n, K)."""
+
+    def __init__(self, encoder: Encoder, labeller: Labeller) -> None:
+        super().__init__()
+        self.encoder, self.least = encoder, labeller.projection.least
+        self.channels, self.feature_width = encoder.channels, len(labeller.classes)
+        head, projection = labeller.head, labeller.projection
+        held: dict[str, Tensor | None] = {"weight": head.weight, "bias": head.bias, "mean": projection.mean}
+        held |= {"centre": projection.centre, "directions": projection.directions}
+        for name, tensor in held.items():
+            self.register_buffer(name, None if tensor is None else tensor.float())
+
+    def steps(self) -> list[Step]:
+        return [("features", self.encoder), (POOLED, self._labelled)]
+
+    def _labelled(self, vectors: Tensor) -> Tensor:
+        centre, directions = self._buffers["centre"], self._buffers["directions"]  # None where there are few columns
+        rows = Projection(self.get_buffer("mean"), self.least, centre, directions).at_once(vectors)
+        return Head(self.get_buffer("weight"), self.get_buffer("bias")).probabilities(rows)
+
+
+def with_head(encoder: Encoder, labeller: Labeller) -> LabellingEncoder:
+    """The two in one; a head that was made on the vectors of another encoder, or of another layer, is refused."""
+    if labeller.layer != POOLED:
+        raise SettingError(f"this head reads the layer {labeller.layer}; only heads on {POOLED} are exported")
+    if labeller.encoder and labeller.encoder != (own := weights_identity(encoder)):
+        raise DataError(
+            f"this head reads vectors of {labeller.run} ({labeller.encoder}), not of this encoder ({own}): "
+            "export the one whose embeddings were labelled"
+        )
+    if len(labeller.projection.mean) != encoder.feature_width:
+        raise DataError(
+            f"this head reads vectors of {len(labeller.projection.mean)} numbers; the encoder gives "
+            f"{encoder.feature_width}"
+        )
+    return LabellingEncoder(encoder, labeller).to(_device(encoder))

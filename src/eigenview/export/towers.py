@@ -1,7 +1,5 @@
 """Both towers of a run that learnt from captions: images and words → vectors of length 1 that can be compared."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal

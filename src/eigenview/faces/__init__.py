@@ -1,12 +1,8 @@
 """What a Python user holds: a run and embeddings, with the verbs of the command line as methods."""
 
-from __future__ import annotations
-
 from eigenview.faces.embeddings import Embeddings, open_embeddings
-from eigenview.faces.lists import create_encoder, list_encoders, list_methods, list_views
 from eigenview.faces.run import Run, compare, look, open_encoder, open_run
-from eigenview.faces.sweeping import sweep
-from eigenview.faces.training import train
+from eigenview.faces.training import create_encoder, list_encoders, list_methods, list_views, sweep, train
 
 __all__ = [
     "Embeddings",

@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from eigenview.data import Source
 from eigenview.diagnostics import Diagnosis, diagnose
-from eigenview.diagnostics.duplicates import COSINE
+from eigenview.diagnostics.neighbours import COSINE
 from eigenview.evaluation import Measuring, open_labelled
-from eigenview.evaluation.tasks import TEST_SHARE
+from eigenview.evaluation.subjects import TEST_SHARE
 from eigenview.extras import extra_module
 from eigenview.labels import (
     Audit,
@@ -31,13 +31,12 @@ from eigenview.labels import (
 )
 from eigenview.labels.audits import OUTLIERS
 from eigenview.labels.label_files import AnyLabels
-from eigenview.labels.shown import keep_audit, keep_suggestions
+from eigenview.labels.sheets import keep_audit, keep_suggestions
 from eigenview.names import named_code
 from eigenview.report import write_report
 from eigenview.report.structure import first_projection
 from eigenview.runs import OpenedRun, RunDirectory, Score, folder_of_vectors
 from eigenview.search import (
-    About,
     Answer,
     DuplicateSets,
     contact_sheet,
@@ -46,11 +45,12 @@ from eigenview.search import (
     look_at_vectors,
     neighbours,
     open_pictures,
-    save_embeddings,
 )
 from eigenview.search import Embeddings as Stored
 from eigenview.search import open_embeddings as open_stored
 from eigenview.search.duplicate_sets import NEIGHBOURS
+from eigenview.search.makers import About
+from eigenview.search.stored import save_embeddings
 
 Query = int | str | Path
 

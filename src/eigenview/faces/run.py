@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, overload
 
@@ -30,7 +31,7 @@ from eigenview.evaluation import (
 )
 from eigenview.evaluation.observation import measure_without_labels
 from eigenview.evaluation.run_look import Where
-from eigenview.evaluation.tasks import TEST_SHARE
+from eigenview.evaluation.subjects import TEST_SHARE
 from eigenview.export import Exported, Format, export
 from eigenview.faces.embeddings import Embeddings, open_embeddings
 from eigenview.labels import Labeller
@@ -41,7 +42,7 @@ from eigenview.runs import open_encoder as open_by_name
 from eigenview.runs import open_run as open_directory
 from eigenview.search import Answer, embed, find_by_words, find_captions
 from eigenview.search import look as look_at
-from eigenview.search.about import anchored
+from eigenview.search.makers import anchored
 from eigenview.search.neighbour_search import Engine, Query
 
 AnyImages = str | Path | Source
@@ -90,13 +91,17 @@ class Run:
         """The encoder with its weights, its view, head and prototypes."""
         if self._opened is None:
             module = None if isinstance(self._encoder, str) else self._encoder
-            with named_code(self._encoder, self._text_encoder):
+            with self._named():
                 self._opened = open_directory(
                     self.directory, checkpoint=self.checkpoint, encoder=module, device=find_device(self.device)
                 )
                 if self._text_encoder is not None:
                     self._opened.needed_text()  # built here, where its code is named
         return self._opened
+
+    def _named(self, *more: object) -> AbstractContextManager[None]:
+        """Where the user's own code may run: what opened the run, and what this call names."""
+        return named_code(self._encoder, self._text_encoder, *more)
 
     def _source(self, source: AnyImages | None) -> Source:
         """The images given, or those it was made for; an address in the run's settings is not fetched."""
@@ -129,26 +134,25 @@ class Run:
         how = Measuring(cache=None if cache is None else Path(cache), seed=seed)
         for name in protocols:
             EVERY_PROTOCOL.find(name)
-        if templates or any(name in WORD_PROTOCOLS for name in protocols):
-            with named_code(source):
+        with self._named(source, test):
+            if templates or any(name in WORD_PROTOCOLS for name in protocols):
                 return list(word_scores(self.opened, protocols, source, templates=templates, measuring=how))
-        task: Task | Folds
-        with named_code(source, test):
+            task: Task | Folds
             if folds is None:
                 task = open_task(source, test, test_share=test_share, seed=seed, protocols=protocols)
             else:
                 task = open_folds(str(source), column=folds)
-        return list(
-            evaluate_run(
-                self.opened,
-                [task],
-                protocols=protocols,
-                layers=layers,
-                baselines=baselines,
-                supervised=None if supervised is None else supervised.opened,
-                measuring=how,
+            return list(
+                evaluate_run(
+                    self.opened,
+                    [task],
+                    protocols=protocols,
+                    layers=layers,
+                    baselines=baselines,
+                    supervised=None if supervised is None else supervised.opened,
+                    measuring=how,
+                )
             )
-        )
 
     def diagnose(
         self, source: AnyImages | None = None, *, where: Where = "projection", items: int = 5000, seed: int = 0
@@ -168,7 +172,8 @@ class Run:
 
         Of a run that learnt from captions also both towers and the tokenizer.
         """
-        return export(self.opened, to, out, head=head)
+        with self._named():
+            return export(self.opened, to, out, head=head)
 
     def find(
         self, text: str | Sequence[str], source: AnyImages | None = None, *, k: int = 10, engine: Engine = "exact"

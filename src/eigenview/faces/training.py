@@ -1,6 +1,4 @@
-"""Training as Python users start it: the verb of that name as a function, which returns the run."""
-
-from __future__ import annotations
+"""What is trained, as Python users start it: a run, a sweep, and what there is by name."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,12 +8,37 @@ from torch import nn
 
 from eigenview.errors import SettingError
 from eigenview.faces.run import Run
+from eigenview.methods import METHODS
 from eigenview.names import named_code
-from eigenview.nn import is_own_encoder
+from eigenview.nn import ENCODERS, Encoder, build_encoder, is_own_encoder
+from eigenview.report import write_report
 from eigenview.runs import TrainConfig
+from eigenview.sweeps import Results, Worker, gathered
 from eigenview.training import Listener, shown_progress
 from eigenview.training import train as train_config
 from eigenview.training.start import prepare
+from eigenview.views import PRESETS
+
+
+def list_methods() -> list[str]:
+    """The methods that ``train(…, method=…)`` knows by name."""
+    return list(METHODS)
+
+
+def list_encoders() -> list[str]:
+    """The encoders of our own; ``LIBRARY:NAME`` (timm, torchvision, hf, open_clip), ``module:attribute`` too."""
+    return list(ENCODERS)
+
+
+def list_views() -> list[str]:
+    """The published recipes of views that ``train(…, views=…)`` knows by name; ``auto`` chooses by the images."""
+    return list(PRESETS)
+
+
+def create_encoder(name: str, **options: Any) -> Encoder:
+    """The encoder called ``name`` with random weights; ``options`` as ``eigenview.nn.build_encoder`` takes them."""
+    with named_code(name):
+        return build_encoder(name, **options)
 
 
 def train(
@@ -42,10 +65,14 @@ def train(
     told = [shown_progress()] if listeners is None else listeners
     module = encoder if isinstance(encoder, nn.Module) else None
     text = _text_encoder(settings)
-    if isinstance(source, TrainConfig) and set(settings) - {"method_settings"}:
-        name = min(set(settings) - {"method_settings"})
-        raise SettingError(f"{name} is given beside a whole TrainConfig: put it in there, by config.model_copy")
     if isinstance(source, TrainConfig):  # it may have come from a file, and what it names is not run for that
+        others = {"out": out, "views": views, **settings, "method_settings": None}
+        others["method"] = None if method == source.method else method
+        others["encoder"] = None if module is not None or encoder == source.encoder.name else encoder
+        if beside := sorted(name for name, value in others.items() if value is not None):
+            raise SettingError(
+                f"{beside[0]} is given beside a whole TrainConfig: put it in there, by config.model_copy"
+            )
         with named_code(method, encoder, settings):
             directory = train_config(source, encoder=module, resume=resume, start=start, listeners=told)
             return Run(directory.folder, encoder=encoder if isinstance(encoder, str) else module, text_encoder=text)
@@ -77,3 +104,30 @@ def _text_encoder(settings: Mapping[str, Any]) -> str | None:
     for name in ("method_settings", "text", "name"):
         value = value.get(name) if isinstance(value, Mapping) else None
     return value if isinstance(value, str) and is_own_encoder(value) else None
+
+
+def sweep(
+    file: str | Path | None = None,
+    *,
+    out: str | Path | None = None,
+    search: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | None = None,
+    listeners: Sequence[Listener] | None = None,
+    **options: Any,
+) -> Results:
+    """One worker of a sweep, until all its trials are done; ``results.best`` has the settings that got furthest.
+
+    ``file`` is TOML or JSON; what is given here wins. ``search`` has a range or a list for each setting,
+    ``{"optimizer.learning_rate": {"low": 1e-4, "high": 0.1, "log": True}, "batch_size": [64, 128]}``; ``settings`` are
+    those of every run, ``{"source": "photos/", "minutes": 5}``. ``options``: ``objective``, ``trials``, ``pruner``,
+    ``storage`` and whatever else :class:`eigenview.sweeps.SweepConfig` has. The folder also gets a page.
+    """
+    own = {} if settings is None else settings
+    with named_code(own, search, options):
+        given = options if out is None else {**options, "out": Path(out)}
+        place = None if file is None else Path(file)
+        config = gathered(place, given, search=search or {}, settings=own)
+        told = [shown_progress()] if listeners is None else listeners
+        results = Worker(config, told=lambda message: None, listeners=tuple(told)).run()
+    write_report([config.out])
+    return results

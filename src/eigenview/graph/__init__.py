@@ -1,9 +1,7 @@
 """The mathematics: kernels, target graphs, their coupling, transport, Laplacians, clustering. No state, no trainer."""
 
-from __future__ import annotations
-
 from eigenview.graph.clustering import spherical_kmeans
-from eigenview.graph.coupling import Coupling, Terms, log_partition
+from eigenview.graph.coupling import Coupling
 from eigenview.graph.kernels import (
     CauchyKernel,
     CosineKernel,
@@ -29,7 +27,6 @@ __all__ = [
     "Kernel",
     "LaplacianKernel",
     "StudentTKernel",
-    "Terms",
     "concatenated",
     "crops",
     "from_captions",
@@ -37,7 +34,6 @@ __all__ = [
     "from_labels",
     "from_vectors",
     "learnable",
-    "log_partition",
     "sinkhorn",
     "spherical_kmeans",
     "two_views",

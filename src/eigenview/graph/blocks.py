@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -37,65 +36,36 @@ class Mask:
             values.masked_fill_(self.different[0][:, None] == self.different[1][None, :], value)
         return values
 
-    def within(self, block: Block) -> Mask:
-        """The mask of one block."""
-
-        def cut(ids: tuple[Tensor, Tensor] | None) -> tuple[Tensor, Tensor] | None:
-            return ids and (ids[0][block.rows], ids[1][block.columns])
-
-        return Mask(block.excluded, cut(self.same), cut(self.different))
-
 
 @dataclass(frozen=True)
 class Block:
     rows: slice
     columns: slice
-    excluded: tuple[Tensor, Tensor] | None  # positions within the block
+    mask: Mask  # of its own edges
     is_diagonal: bool
 
 
-class Blocks:
+def blocks(rows: int, columns: int, size: int, mask: Mask, *, symmetric: bool) -> Iterator[Block]:
     """The blocks of an n × m graph in order; when ``symmetric``, those on and above the diagonal."""
-
-    def __init__(self, rows: int, columns: int, size: int, mask: Mask, *, symmetric: bool) -> None:
-        self.rows, self.columns, self.size, self.mask, self.symmetric = rows, columns, size, mask, symmetric
-        self.across = -(-columns // size)
-
-    @cached_property
-    def _excluded_by_block(self) -> tuple[Tensor, Tensor, list[int]] | None:
-        if self.mask.excluded is None:
-            return None
-        row, column = self.mask.excluded
-        block = (row // self.size) * self.across + column // self.size
-        order = torch.argsort(block, stable=True)
-        number = -(-self.rows // self.size) * self.across
-        ends = torch.bincount(block, minlength=number).cumsum(0).tolist()
-        return row[order] % self.size, column[order] % self.size, [0, *ends]
-
-    def __iter__(self) -> Iterator[Block]:
-        for i, top in enumerate(range(0, self.rows, self.size)):
-            rows = slice(top, min(top + self.size, self.rows))
-            for j in range(i if self.symmetric else 0, self.across):
-                columns = slice(j * self.size, min((j + 1) * self.size, self.columns))
-                if not self._is_empty(rows, columns):
-                    yield Block(rows, columns, self._excluded_in(i, j), self.symmetric and i == j)
-
-    def _excluded_in(self, i: int, j: int) -> tuple[Tensor, Tensor] | None:
-        if self._excluded_by_block is None:
-            return None
-        row, column, ends = self._excluded_by_block
-        start, stop = ends[i * self.across + j], ends[i * self.across + j + 1]
-        return (row[start:stop], column[start:stop]) if stop > start else None
-
-    def _is_empty(self, rows: slice, columns: slice) -> bool:
-        if self.mask.same is None:
-            return False
-        ours, theirs = self.mask.same[0][rows], self.mask.same[1][columns]
-        return bool((ours.max() < theirs.min()) | (theirs.max() < ours.min()))
-
-    def fill(self, values: Tensor, block: Block, value: float) -> Tensor:
-        """Write ``value`` over the edges that do not count, in place."""
-        return self.mask.within(block).fill(values, value)
+    across = -(-columns // size)
+    if mask.excluded is not None:
+        row, column = mask.excluded
+        number = (row // size) * across + column // size
+        order = torch.argsort(number, stable=True)
+        row, column = row[order] % size, column[order] % size
+        ends = [0, *torch.bincount(number, minlength=-(-rows // size) * across).cumsum(0).tolist()]
+    for i, top in enumerate(range(0, rows, size)):
+        ours = slice(top, min(top + size, rows))
+        for j in range(i if symmetric else 0, across):
+            theirs = slice(j * size, min((j + 1) * size, columns))
+            same, different = (ids and (ids[0][ours], ids[1][theirs]) for ids in (mask.same, mask.different))
+            if same is not None and bool((same[0].max() < same[1].min()) | (same[1].max() < same[0].min())):
+                continue
+            excluded, place = None, i * across + j
+            if mask.excluded is not None and ends[place] < ends[place + 1]:
+                inside = slice(ends[place], ends[place + 1])
+                excluded = row[inside], column[inside]
+            yield Block(ours, theirs, Mask(excluded, same, different), symmetric and i == j)
 
 
 @dataclass
@@ -104,13 +74,6 @@ class _Side:
 
     embeddings: Tensor
     gradient: Tensor | None
-
-    def add(self, where: slice | Tensor, share: Tensor) -> None:
-        assert self.gradient is not None
-        if isinstance(where, slice):
-            self.gradient[where] += share
-        else:
-            self.gradient.index_add_(0, where, share)
 
 
 class Similarities:
@@ -173,7 +136,11 @@ class Similarities:
         gradient = gradient_of(similarities.detach().clone())
         gradients = iter(torch.autograd.grad(similarities, wanted, gradient, materialize_grads=True))
         for side, where in sides:
-            if side.gradient is not None:
-                side.add(where, next(gradients))
+            if side.gradient is None:
+                continue
+            if isinstance(where, slice):
+                side.gradient[where] += next(gradients)
+            else:
+                side.gradient.index_add_(0, where, next(gradients))
         for total, share in zip(self.setting_gradients, gradients, strict=True):
             total += share

@@ -1,7 +1,5 @@
 """What every objective asks of its embeddings, and a coupling of its target; the preparation they share."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -10,7 +8,7 @@ from torch import Tensor
 from eigenview.errors import DataError, NotFiniteError, SettingError, ShapeError
 from eigenview.graph.eager import eager
 from eigenview.graph.geometry import at_least_float32, unit_rows
-from eigenview.graph.targets import PARTITION_SETS, Crops, PartitionSet, SimilarItems, Target, WeightedGraph
+from eigenview.graph.targets import Crops, PartitionSet, SimilarItems, Target, WeightedGraph
 
 WITHOUT_ONESELF: tuple[PartitionSet, ...] = ("others", "negatives", "same_view")
 
@@ -24,7 +22,20 @@ def prepared(embeddings: Tensor, *, normalize: bool) -> Tensor:
 @eager
 def check_embeddings(embeddings: Mapping[str, Tensor], *, normalize: bool, check_values: bool = True) -> None:
     """Refuse what no objective can use. Costs one pass over the embeddings; ``check_values=False`` skips that pass."""
-    _check_shapes(embeddings)
+    for name, rows in embeddings.items():
+        if rows.ndim != 2:
+            raise ShapeError(f"{name} must be (n, d) embeddings; got shape {tuple(rows.shape)}")
+        if not rows.dtype.is_floating_point:
+            raise ShapeError(f"{name} must be floating point; got {rows.dtype}")
+        if rows.shape[0] == 0 or rows.shape[1] == 0:
+            raise ShapeError(f"{name} must not be empty; got shape {tuple(rows.shape)}")
+    for aspect in ("dtype", "device") if len(embeddings) > 1 else ():
+        kinds = {getattr(rows, aspect) for rows in embeddings.values()}
+        if len(kinds) > 1:
+            raise ShapeError(f"all embeddings need one {aspect}; got {', '.join(sorted(map(str, kinds)))}")
+    if len(embeddings) > 1 and len({rows.shape[1] for rows in embeddings.values()}) > 1:
+        got = ", ".join(f"{name} {tuple(rows.shape)}" for name, rows in embeddings.items())
+        raise ShapeError(f"all embeddings need one width d; got {got}")
     if check_values:
         for name, rows in embeddings.items():
             _check_values(name, rows.detach(), normalize=normalize)
@@ -58,15 +69,6 @@ def check_same_shape(embeddings: Mapping[str, Tensor]) -> None:
     if len(shapes) > 1:
         got = ", ".join(f"{name} {tuple(rows.shape)}" for name, rows in embeddings.items())
         raise ShapeError(f"views need one and the same shape (n, d); got {got}")
-
-
-def check_company(log_partition: Tensor, partition: PartitionSet) -> None:
-    isolated = int((log_partition == -torch.inf).sum())
-    if isolated:
-        raise DataError(
-            f"every anchor needs a candidate in its partition set ({PARTITION_SETS[partition]}); "
-            f"{isolated} of {len(log_partition)} anchors have none"
-        )
 
 
 def check_partition(partition: PartitionSet, anchors: Tensor, candidates: Tensor | None, extra: Tensor | None) -> None:
@@ -103,35 +105,9 @@ def check_target(target: Target, anchors: Tensor, candidates: Tensor | None) -> 
         )
 
 
-def check_columns(target: Target, anchors: Tensor, columns: int) -> None:
-    if isinstance(target, WeightedGraph) and tuple(target.weights.shape) != (len(anchors), columns):
-        raise ShapeError(
-            f"a target graph needs shape (anchors, candidates) = {(len(anchors), columns)}; "
-            f"got {tuple(target.weights.shape)}"
-        )
-
-
 def check_positives(weight: Tensor) -> None:
     if not bool(weight > 0):
         raise DataError("a target needs at least one positive edge; no anchor has any")
-
-
-def _check_shapes(embeddings: Mapping[str, Tensor]) -> None:
-    for name, rows in embeddings.items():
-        if rows.ndim != 2:
-            raise ShapeError(f"{name} must be (n, d) embeddings; got shape {tuple(rows.shape)}")
-        if not rows.dtype.is_floating_point:
-            raise ShapeError(f"{name} must be floating point; got {rows.dtype}")
-        if rows.shape[0] == 0 or rows.shape[1] == 0:
-            raise ShapeError(f"{name} must not be empty; got shape {tuple(rows.shape)}")
-    for aspect in ("dtype", "device"):
-        kinds = {getattr(rows, aspect) for rows in embeddings.values()}
-        if len(kinds) > 1:
-            raise ShapeError(f"all embeddings need one {aspect}; got {', '.join(sorted(map(str, kinds)))}")
-    widths = {rows.shape[1] for rows in embeddings.values()}
-    if len(widths) > 1:
-        got = ", ".join(f"{name} {tuple(rows.shape)}" for name, rows in embeddings.items())
-        raise ShapeError(f"all embeddings need one width d; got {got}")
 
 
 def _check_values(name: str, rows: Tensor, *, normalize: bool) -> None:

@@ -7,8 +7,6 @@ halves of the nodes, clustered apart, have to agree, and groups must not come ap
 as the pieces of a ring do; where they fail, there is one cloud.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -76,7 +74,10 @@ def communities(
     elif (number := clear_gap(values)) is not None:
         certainty, member = "clear", _without_strays(graph, spectral_groups(vectors, number))
     else:
-        certainty, member = "blurred", _without_strays(graph, _most_modular(graph, vectors, most))
+        groups = [spectral_groups(vectors, count) for count in range(2, max(2, most) + 1)]
+        modular = np.array([modularity(graph, member) for member in groups])
+        fewest = groups[int(np.argmax(modular >= modular.max() * (1 - AS_GOOD)))]
+        certainty, member = "blurred", _without_strays(graph, fewest)
     agreement, quality = _agreement(graph, int(member.max()) + 1, seed), modularity(graph, member)
     if clusters is None and (agreement < AGREED[certainty] or member.max() == 0 or _are_pieces(graph, member)):
         certainty, member = "one cloud", np.zeros(nodes, dtype=np.int64)
@@ -184,12 +185,6 @@ def distances(known: Neighbours) -> Tensor:
     return squares.where(squares > 4 * torch.finfo(squares.dtype).eps, 0).sqrt()
 
 
-def _most_modular(graph: sparse.csr_array, vectors: Array, most: int) -> Ints:
-    groups = [spectral_groups(vectors, number) for number in range(2, max(2, most) + 1)]
-    quality = np.array([modularity(graph, member) for member in groups])
-    return groups[int(np.argmax(quality >= quality.max() * (1 - AS_GOOD)))]
-
-
 def _without_strays(graph: sparse.csr_array, member: Ints) -> Ints:
     """Nodes of tiny groups join the group they are tied to most; what is tied to none, the largest."""
     sizes = np.bincount(member)
@@ -215,19 +210,17 @@ def _agreement(graph: sparse.csr_array, clusters: int, seed: int) -> float:
     order = np.random.default_rng(seed).permutation(nodes)
     halves = order[: nodes // 2], order[nodes // 2 :]
     rows = [sparse.csr_array(graph[half]) for half in halves]
-    own = [_groups_of(sparse.csr_array(rows[place][:, half]), clusters) for place, half in enumerate(halves)]
-    tables = []
+    own, tables = [], []
+    for place, half in enumerate(halves):
+        inside = sparse.csr_array(rows[place][:, half])
+        vectors = eigenpairs(inside, min(clusters + FOLLOWING, len(half)), "symmetric")[1]
+        own.append(_solid_groups(inside, vectors, clusters))
     for place in (0, 1):
         told = rows[place][:, halves[1 - place]] @ _indicators(own[1 - place], clusters)
         has_ties = told.max(axis=1) > 0
         both = own[place][has_ties] * clusters + told.argmax(axis=1)[has_ties]
         tables.append(np.bincount(both, minlength=clusters**2).reshape(clusters, clusters).astype(np.float64))
     return float(np.mean([adjusted_rand_index(table) for table in tables]))
-
-
-def _groups_of(graph: sparse.csr_array, clusters: int) -> Ints:
-    vectors = eigenpairs(graph, min(clusters + FOLLOWING, graph.shape[0]), "symmetric")[1]
-    return _solid_groups(graph, vectors, clusters)
 
 
 def _solid_groups(graph: sparse.csr_array, vectors: Array, clusters: int) -> Ints:

@@ -23,7 +23,7 @@ from eigenview.distributed import (
     row_offset,
     sum_over_processes,
 )
-from eigenview.errors import SettingError
+from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.graph import checks
 from eigenview.graph.blocks import Mask
 from eigenview.graph.eager import eager
@@ -31,14 +31,7 @@ from eigenview.graph.edges import Graph
 from eigenview.graph.held import EDGES_HELD, HeldGraph
 from eigenview.graph.kernels import Kernel
 from eigenview.graph.partition import partition_mask, positives_over
-from eigenview.graph.targets import (
-    PARTITION_SETS,
-    Edges,
-    PartitionSet,
-    Positives,
-    SameItem,
-    Target,
-)
+from eigenview.graph.targets import PARTITION_SETS, Edges, PartitionSet, Positives, SameItem, Target, WeightedGraph
 
 Prior = Literal["out_degree", "edges", "bernoulli"]
 Divergence = Literal["cross_entropy", "absolute", "squared"]
@@ -169,7 +162,10 @@ class _Bound:
         with refusing_together(group, anchors.device):
             if candidates is None and spec.partition in checks.WITHOUT_ONESELF:
                 checks.check_enough(sum(counts))
-            checks.check_columns(target, anchors, sum(counts))
+            expected = (len(anchors), sum(counts))
+            if isinstance(target, WeightedGraph) and tuple(target.weights.shape) != expected:
+                given_shape = tuple(target.weights.shape)
+                raise ShapeError(f"a target graph needs shape (anchors, candidates) = {expected}; got {given_shape}")
 
         a, y, extra = (rows.get(name) for name in given)
         assert a is not None
@@ -258,7 +254,12 @@ class _Bound:
         total = reduce(torch.logaddexp, per_anchor)
         if self.spec.check_values and self.spec.partition not in ("others", "all"):
             with refusing_together(self.group, total.device):
-                checks.check_company(total.detach(), self.spec.partition)
+                isolated = int((total.detach() == -torch.inf).sum())
+                if isolated:
+                    raise DataError(
+                        f"every anchor needs a candidate in its partition set ({PARTITION_SETS[self.spec.partition]}); "
+                        f"{isolated} of {len(total)} anchors have none"
+                    )
         return total
 
     def log_partition_of_all(self) -> Tensor:

@@ -1,7 +1,5 @@
 """Code that torch.compile leaves alone, so that a compiled model may call it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar

@@ -56,18 +56,9 @@ class Graph:
         candidates, extra = _with_ones(candidates), None if extra is None else _with_ones(extra)
         return cls(BARE, anchors, candidates, extra, 0.0, block_size)
 
-    @property
-    def is_bare(self) -> bool:
-        """log k is the inner product, as it is."""
-        return self.kernel is BARE
-
-    @property
-    def edges(self) -> int:
-        return len(self.anchors) * len(self.anchors if self.candidates is None else self.candidates)
-
     def squared(self) -> Graph:
         """The graph of k²."""
-        if not self.is_bare:
+        if self.kernel is not BARE:
             return replace(self, kernel=ProductKernel((self.kernel, self.kernel)), bias=2 * self.bias)
         scale = 2.0 if self.candidates is not None else 2.0**0.5
         extra = self.extra
@@ -138,15 +129,15 @@ class Graph:
     def distance_rows(self, positives: Positives, log_partition: Tensor, *, is_squared: bool) -> Tensor:
         """Σ over positives of |T − Q| − Q, or of T² − 2 T·Q if squared, (n,)."""
         if isinstance(positives, EqualIds):
-            return positives.row_count - 2 * self._probability_of_positives(positives, log_partition)
-        edges = _listed(positives)
-        t, q = edges.weight, (self.along(edges) - log_partition[edges.row]).exp()
-        return self._added(edges, t.square() - 2 * t * q if is_squared else (t - q).abs() - q)
-
-    def _probability_of_positives(self, positives: EqualIds, log_partition: Tensor) -> Tensor:
-        if bool((positives.row_weight != 1).any()):
-            raise SettingError("with many positives an anchor, this divergence needs a target with as_indicators=True")
-        return (self.rows_over_positives(positives, "log_sum") - log_partition).exp()
+            if bool((positives.row_weight != 1).any()):
+                raise SettingError(
+                    "with many positives an anchor, this divergence needs a target with as_indicators=True"
+                )
+            return positives.row_count - 2 * (self.rows_over_positives(positives, "log_sum") - log_partition).exp()
+        if not isinstance(positives, Edges):
+            raise SettingError("this divergence needs listed positives: give the graph as a sparse tensor")
+        t, q = positives.weight, (self.along(positives) - log_partition[positives.row]).exp()
+        return self._added(positives, t.square() - 2 * t * q if is_squared else (t - q).abs() - q)
 
     def _added(self, edges: Edges, values: Tensor) -> Tensor:
         if edges.is_one_each:
@@ -184,12 +175,6 @@ class Graph:
             block_size=self.block_size,
         )
         return torch.zeros_like(reduced).index_add(0, row_order, reduced)
-
-
-def _listed(positives: Edges | DenseWeights | SoftWeights) -> Edges:
-    if not isinstance(positives, Edges):
-        raise SettingError("this divergence needs listed positives: give the graph as a sparse tensor")
-    return positives
 
 
 def _with_ones(embeddings: Tensor) -> Tensor:

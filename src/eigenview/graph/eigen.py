@@ -1,7 +1,5 @@
 """The smallest eigenpairs of a large symmetric matrix, repeated eigenvalues included."""
 
-from __future__ import annotations
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import once_differentiable
 
 from eigenview.errors import ShapeError
+from eigenview.graph.pointwise import distance_power
+from eigenview.graph.scalars import Scalar
+
+if TYPE_CHECKING:
+    from eigenview.graph.targets import Edges
 
 
 class Geometry:
     """Inner products and squared distances between embeddings, computed once however many kernels ask.
 
     All pairs of ``a`` (n, d) and ``y`` (m, d) as (n, m), or row by row as (n,) when ``paired``. ``exact``, where ``y``
-    is ``a`` itself: the pairs (row, column) whose distance is taken row by row.
+    is ``a`` itself: the pairs whose distance is taken row by row.
     """
 
-    def __init__(
-        self, a: Tensor, y: Tensor, *, paired: bool = False, exact: tuple[Tensor, Tensor] | None = None
-    ) -> None:
+    def __init__(self, a: Tensor, y: Tensor, *, paired: bool = False, exact: Edges | None = None) -> None:
         if a.ndim != 2 or y.ndim != 2 or a.shape[1] != y.shape[1] or (paired and a.shape != y.shape):
             rule = "equal (n, d)" if paired else "(n, d) and (m, d)"
             raise ShapeError(f"a kernel compares embeddings of shape {rule}; got {tuple(a.shape)} and {tuple(y.shape)}")
@@ -36,44 +38,21 @@ class Geometry:
 
     @cached_property
     def squared_distance(self) -> Tensor:
-        """‖a−y‖², one matrix product for all pairs: [−2a, ‖a‖², 1]·[y, 1, ‖y‖²].
-
-        Seen from the first anchor, so that nearly collapsed embeddings keep their digits. Rounding leaves an error of
-        a few units in the last place of ‖a−a₀‖² (see :attr:`floor`); row by row there is none.
-        """
+        """‖a−y‖², one matrix product for all pairs, seen from the first anchor: nearly collapsed embeddings keep their
+        digits. Below 16 units in the last place of the largest ‖·−a₀‖², where rounding rules, it is 0; row by row there
+        is no rounding."""
         if self.paired:
             apart: Tensor = _PairedDistances.apply(self.a, self.y)  # type: ignore[no-untyped-call]
             return apart
         if self.a is self.y:
             own: Tensor = _OwnDistances.apply(self.a, self.exact)  # type: ignore[no-untyped-call]
             return own
-        a, y = self._from_first
-        left = torch.cat([-2 * a, a.square().sum(1, keepdim=True), a.new_ones(len(a), 1)], dim=1)
-        right = torch.cat([y, y.new_ones(len(y), 1), y.square().sum(1, keepdim=True)], dim=1)
-        with full_precision(a.device):
-            squared = left @ right.T
-        squared.detach().clamp_(min=0)  # in place, and not part of the gradient: two passes over the block less
+        squared: Tensor = _Distances.apply(self.a, self.y)  # type: ignore[no-untyped-call]
         return squared
 
-    @cached_property
-    def _from_first(self) -> tuple[Tensor, Tensor]:
-        origin = self.a[:1].detach()
-        return self.a - origin, self.y - origin
-
-    @cached_property
-    def floor(self) -> float:
-        """The squared distance below which rounding rules: 16 units in the last place of the largest ‖·−a₀‖²."""
-        limits = torch.finfo(self.a.dtype)
-        if self.paired:
-            return limits.eps**2
-        largest = max(float(rows.detach().square().sum(dim=1).max()) for rows in self._from_first)
-        return max(16 * limits.eps * largest, limits.eps**2)
-
-    def distance_power(self, gamma: float) -> Tensor:
-        """‖a−y‖^gamma, gradients finite (:func:`distance_power`)."""
-        if self.a is self.y and not self.paired:
-            return distance_power(self.squared_distance, gamma, is_flat=True)
-        return distance_power(self.squared_distance, gamma, floor=self.floor)
+    def distance_power(self, gamma: float, *, scale: Scalar = 1.0) -> Tensor:
+        """scale · ‖a−y‖^gamma, gradients finite (:func:`distance_power`)."""
+        return distance_power(self.squared_distance, gamma, scale=scale)
 
     @cached_property
     def on_sphere(self) -> Geometry:
@@ -86,38 +65,70 @@ class Geometry:
         width = self.a.shape[1]
         if width % 2:
             raise ShapeError(f"concat splits embeddings in two halves and needs an even width; got {width}")
-        ours = self.a.tensor_split(2, dim=1)
-        theirs = ours if self.a is self.y else self.y.tensor_split(2, dim=1)
+        ours = self.a.chunk(2, dim=1)
+        theirs = ours if self.a is self.y else self.y.chunk(2, dim=1)
         pairs = zip(ours, theirs, strict=True)
         first, second = (Geometry(a, y, paired=self.paired, exact=self.exact) for a, y in pairs)
         return first, second
 
 
-class _OwnDistances(torch.autograd.Function):
-    """‖z_i − z_j‖² of all pairs, with gradient 2·(diag(G'1) − G')·Z, G' = G + Gᵀ: one product each way.
-
-    Below 16 units in the last place of the largest ‖z−z₀‖², where rounding rules, it is 0, but for ``exact`` pairs.
-    """
+class _Distances(torch.autograd.Function):
+    """‖a_i − y_j‖² of all pairs, with gradients 2·(diag(G1)·A − G·Y) and 2·(diag(Gᵀ1)·Y − Gᵀ·A)."""
 
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, exact: tuple[Tensor, Tensor] | None) -> Tensor:
-        ctx.save_for_backward(rows)
+    def forward(ctx: Any, a: Tensor, y: Tensor) -> Tensor:
+        ctx.save_for_backward(a, y)
+        return _squared_distances(a - a[:1], y - a[:1])
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        a, y = ctx.saved_tensors
+        a, y = a - a[:1], y - a[:1]
+        return (
+            _pulled(gradient, a, y) if ctx.needs_input_grad[0] else None,
+            _pulled(gradient.T, y, a) if ctx.needs_input_grad[1] else None,
+        )
+
+
+class _OwnDistances(torch.autograd.Function):
+    """‖z_i − z_j‖² of all pairs, those of ``exact`` without rounding; its gradient is one product instead of two."""
+
+    @staticmethod
+    def forward(ctx: Any, rows: Tensor, exact: Edges | None) -> Tensor:
         centred = rows - rows[:1]
-        size = centred.square().sum(dim=1, keepdim=True)
-        with full_precision(rows.device):
-            squared = torch.addmm(size, centred, centred.T, alpha=-2).add_(size.T)
-        torch.threshold_(squared, 16 * torch.finfo(rows.dtype).eps * size.max().item(), 0.0)
+        ctx.save_for_backward(rows, centred)
+        squared = _squared_distances(centred, centred)
         if exact is not None:
-            row, column = exact
-            squared[row, column] = rows.index_select(0, row).sub_(rows.index_select(0, column)).square_().sum(dim=1)
+            ours = rows if exact.is_one_each else rows[exact.row]
+            squared[exact.row, exact.column] = (ours - rows[exact.column]).square().sum(dim=1)
         return squared
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        (rows,) = ctx.saved_tensors
-        centred, both = rows - rows[:1], gradient + gradient.T
-        with full_precision(rows.device):
-            return 2 * torch.addmm(both.sum(dim=1, keepdim=True) * centred, both, centred, alpha=-1), None
+        rows, centred = ctx.saved_tensors
+        if torch.is_grad_enabled():  # to be differentiated again
+            centred = rows - rows[:1]
+        return _pulled(with_transpose(gradient), centred, centred), None
+
+
+def _squared_distances(a: Tensor, y: Tensor) -> Tensor:
+    ours = a.square().sum(dim=1, keepdim=True)
+    theirs = ours if a is y else y.square().sum(dim=1, keepdim=True)
+    with full_precision(a.device):
+        squared = torch.addmm(ours, a, y.T, alpha=-2).add_(theirs.T)
+    largest = ours.max() if a is y else torch.maximum(ours.max(), theirs.max())
+    return torch.threshold_(squared, 16 * torch.finfo(a.dtype).eps * largest.item(), 0.0)
+
+
+def _pulled(gradient: Tensor, a: Tensor, y: Tensor) -> Tensor:
+    """2·Σ_j G_ij·(a_i − y_j)."""
+    with full_precision(a.device):
+        return torch.addmm(gradient.sum(dim=1, keepdim=True) * a, gradient, y, beta=2, alpha=-2)
+
+
+def with_transpose(matrix: Tensor) -> Tensor:
+    """M + Mᵀ. Copied first: an addition that reads down columns takes up to six times as long."""
+    return matrix.T.clone(memory_format=torch.contiguous_format).add_(matrix)
 
 
 class _PairedDistances(torch.autograd.Function):
@@ -133,46 +144,6 @@ class _PairedDistances(torch.autograd.Function):
         a, y = ctx.saved_tensors
         pull = (a - y) * (2 * gradient)[:, None]
         return pull, -pull
-
-
-def distance_power(squared: Tensor, gamma: float, *, floor: float | None = None, is_flat: bool = False) -> Tensor:
-    """‖·‖^gamma from ‖·‖²; below ‖·‖² = ``floor`` a parabola, so that the slope is finite (``ExponentialKernel``).
-
-    ``is_flat``: what is 0 stays 0, without a slope.
-    """
-    if gamma == 2:
-        return squared
-    least = torch.finfo(squared.dtype).eps ** 2 if floor is None else floor
-    power: Tensor = _DistancePower.apply(squared, gamma, least, is_flat)  # type: ignore[no-untyped-call]
-    return power
-
-
-class _DistancePower(torch.autograd.Function):
-    """r · max(r, floor)^(γ/2−1), in few passes over the block."""
-
-    @staticmethod
-    def forward(ctx: Any, squared: Tensor, gamma: float, floor: float, is_flat: bool) -> Tensor:
-        slope = squared.clamp_min(floor)
-        if gamma == 1:
-            slope.rsqrt_()
-        elif gamma == 0.5:
-            root = slope.rsqrt_()
-            slope = root.sqrt().mul_(root)  # r^(−1/4) · r^(−1/2)
-        else:
-            slope.log_().mul_(gamma / 2 - 1).exp_()  # pow, several times faster
-        ctx.save_for_backward(squared, slope)
-        ctx.gamma, ctx.floor, ctx.is_flat = gamma, floor, is_flat
-        return squared * slope
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        squared, slope = ctx.saved_tensors
-        if ctx.is_flat:
-            slope = torch.where(squared > 0, slope, 0).mul_(ctx.gamma / 2)
-        else:
-            slope = torch.addcmul(slope, slope, (squared > ctx.floor).to(slope.dtype), value=ctx.gamma / 2 - 1)
-        return slope.mul_(gradient), None, None, None
 
 
 def unit_rows(rows: Tensor, norm: Tensor | None = None) -> Tensor:

@@ -14,12 +14,12 @@ from torch import Tensor
 
 from eigenview.graph.blocks import Mask
 from eigenview.graph.edges import Graph
-from eigenview.graph.geometry import Geometry, full_precision
+from eigenview.graph.geometry import Geometry, full_precision, with_transpose
 from eigenview.graph.kernels import Kernel
 from eigenview.graph.streaming import Reduction, once, softplus
 from eigenview.graph.targets import DenseWeights, Edges, EqualIds, Positives, SoftWeights
 
-EDGES_HELD = 2**20  # 1,024 × 1,024: from there on blocks are faster (benchmarks/losses.py)
+EDGES_HELD = 1280**2  # from there on blocks are as fast, a little sooner for sums (docs/losses.md)
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,14 @@ class HeldGraph(Graph):
         """Listed positives enter with their exact log k: from a matrix product, distances close to 0 are rounding."""
         form = kernel.inner_form(unit=unit)
         others = anchors if candidates is None else candidates
-        listed = (positives.row, positives.column) if isinstance(positives, Edges) else None
+        listed = positives if isinstance(positives, Edges) else None
         if form is None and candidates is None:
             log_k = kernel.log_similarity(Geometry(anchors, anchors, exact=listed))
         elif form is None:
             log_k = kernel(anchors, others)
             if listed is not None:
-                exact = kernel.pairs(anchors.index_select(0, listed[0]), others.index_select(0, listed[1]))
-                log_k = log_k.index_put(listed, exact)
+                exact = kernel.pairs(anchors[listed.row], others[listed.column])
+                log_k = log_k.index_put((listed.row, listed.column), exact)
         elif candidates is None and isinstance(form.scale, float):
             log_k = _InnerProducts.apply(anchors, form.scale)  # type: ignore[no-untyped-call]
         else:
@@ -91,7 +91,7 @@ class _InnerProducts(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         (rows,) = ctx.saved_tensors
         with full_precision(rows.device):
-            return torch.addmm(rows.new_empty(()), gradient + gradient.T, rows, beta=0, alpha=ctx.scale), None
+            return torch.addmm(rows.new_empty(()), with_transpose(gradient), rows, beta=0, alpha=ctx.scale), None
 
 
 class _LogSum(torch.autograd.Function):
@@ -103,14 +103,15 @@ class _LogSum(torch.autograd.Function):
         highest = values.amax(dim=1, keepdim=True).clamp_min_(torch.finfo(values.dtype).min)
         values.sub_(highest).exp_()
         total = values.sum(dim=1)
-        ctx.save_for_backward(log_k, values, total)
-        return total.log().add_(highest[:, 0])
+        log_sum = total.log().add_(highest[:, 0])
+        ctx.save_for_backward(values, total, log_sum)
+        return log_sum
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        log_k, values, total = ctx.saved_tensors
+        values, total, log_sum = ctx.saved_tensors
         share = values * (gradient / total)[:, None]
-        return once(share, gradient, log_k) if torch.is_grad_enabled() else share, None
+        return once(share, gradient, log_sum) if torch.is_grad_enabled() else share, None
 
 
 class _CrossEntropy(torch.autograd.Function):
@@ -121,16 +122,17 @@ class _CrossEntropy(torch.autograd.Function):
         log_q = torch.log_softmax(mask.fill(log_k.clone(), -torch.inf), dim=1)
         along = log_q[edges.row, edges.column]
         ctx.edges, ctx.scale = edges, scale
-        ctx.save_for_backward(log_k, log_q)
-        return (along if edges.is_one_each else edges.weight * along).sum().div_(-scale)
+        loss = (along if edges.is_one_each else edges.weight * along).sum().div_(-scale)
+        ctx.save_for_backward(log_q, loss)
+        return loss
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        log_k, log_q = ctx.saved_tensors
+        log_q, loss = ctx.saved_tensors
         edges: Edges = ctx.edges
-        share = log_q.exp()
+        share = torch.softmax(log_q, dim=1)
         if not edges.is_one_each:
             share.mul_(share.new_zeros(len(share)).index_add_(0, edges.row, edges.weight)[:, None])
-        share[edges.row, edges.column] -= edges.weight
+        share.index_put_((edges.row, edges.column), -edges.weight, accumulate=True)
         share.mul_(gradient / ctx.scale)
-        return once(share, gradient, log_k) if torch.is_grad_enabled() else share, None, None, None
+        return once(share, gradient, loss) if torch.is_grad_enabled() else share, None, None, None

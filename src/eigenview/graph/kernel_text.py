@@ -1,7 +1,5 @@
 """Kernels from text, as configurations and command lines write them: the inverse of ``repr``, without ``eval``."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable
 

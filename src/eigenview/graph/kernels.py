@@ -21,6 +21,7 @@ from torch import Tensor
 
 from eigenview.errors import SettingError
 from eigenview.graph.geometry import Geometry
+from eigenview.graph.pointwise import log_add, log_tail
 from eigenview.graph.scalars import InnerForm, Scalar, require_positive, with_gradient, written
 
 
@@ -146,8 +147,8 @@ class GaussianKernel(_Elementary):
 class ExponentialKernel(_Elementary):
     """log k = −‖a−y‖^gamma / temperature, gamma in (0, 2].
 
-    The slope of ‖·‖^gamma is infinite at 0 for gamma < 1 (and has a kink at 1). Where rounding rules anyway
-    (``Geometry.floor``) the power is continued as a parabola: zero at zero, gradients finite everywhere.
+    The slope of ‖·‖^gamma is infinite at 0 for gamma < 1 (and has a kink at 1). Where rounding rules anyway it falls
+    to 0 (:func:`~eigenview.graph.pointwise.distance_power`): gradients are finite everywhere.
     """
 
     gamma: float = 0.5
@@ -159,7 +160,7 @@ class ExponentialKernel(_Elementary):
         super().check()
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
-        return geometry.distance_power(self.gamma) * (-1 / self.temperature)
+        return geometry.distance_power(self.gamma, scale=-1 / self.temperature)
 
     def inner_form(self, *, unit: bool) -> InnerForm | None:
         return GaussianKernel(self.temperature / 2).inner_form(unit=unit) if self.gamma == 2 else None
@@ -172,7 +173,7 @@ class LaplacianKernel(_Elementary):
     temperature: Scalar = 1.0
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
-        return geometry.distance_power(1.0) * (-1 / self.temperature)
+        return geometry.distance_power(1.0, scale=-1 / self.temperature)
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,8 +184,7 @@ class StudentTKernel(_Elementary):
     temperature: Scalar = 1.0
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
-        spread = geometry.squared_distance / (self.degrees * self.temperature)
-        return torch.log1p(spread) * (-(self.degrees + 1) / 2)
+        return log_tail(geometry.squared_distance, self.degrees * self.temperature, (self.degrees + 1) / 2)
 
 
 @dataclass(frozen=True, repr=False)
@@ -194,7 +194,7 @@ class CauchyKernel(_Elementary):
     temperature: Scalar = 1.0
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
-        return -torch.log1p(geometry.squared_distance / self.temperature)
+        return log_tail(geometry.squared_distance, self.temperature, 1.0)
 
 
 @dataclass(frozen=True, repr=False)
@@ -253,7 +253,7 @@ class SumKernel(_Composite):
     """k₁ + k₂ + …, added inside the logarithm."""
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
-        return reduce(torch.logaddexp, (kernel.log_similarity(geometry) for kernel in self.kernels))
+        return reduce(log_add, (kernel.log_similarity(geometry) for kernel in self.kernels))
 
     def __repr__(self) -> str:
         return f"({' + '.join(map(repr, self.kernels))})"
@@ -281,7 +281,7 @@ class ConcatenatedKernel(_Composite):
 
     def log_similarity(self, geometry: Geometry) -> Tensor:
         first, second = geometry.halves
-        return torch.logaddexp(self.kernels[0].log_similarity(first), self.kernels[1].log_similarity(second))
+        return log_add(self.kernels[0].log_similarity(first), self.kernels[1].log_similarity(second))
 
     def __repr__(self) -> str:
         return f"concat({self.kernels[0]!r}, {self.kernels[1]!r})"

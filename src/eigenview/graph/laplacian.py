@@ -9,8 +9,6 @@ The eigenproblems are solved in float64 on the CPU and carry no gradient; the La
 :func:`laplacian_trace` do.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal, TypeVar, overload
 
@@ -136,7 +134,10 @@ def spectral_embedding(
         raise SettingError(f"dimensions must be {rule}; got {dimensions}")
     vectors = eigenpairs(graph, dimensions + first, normalization)[1][:, first:]
     largest = np.take_along_axis(vectors, np.abs(vectors).argmax(axis=0)[None], axis=0)
-    return _as_tensor(vectors * np.where(largest < 0, -1.0, 1.0), graph)
+    coordinates = torch.from_numpy(vectors * np.where(largest < 0, -1.0, 1.0))
+    if not isinstance(graph, Tensor):
+        return coordinates
+    return coordinates.to(graph.device, torch.float64 if graph.dtype == torch.float64 else torch.float32)
 
 
 def spectral_clustering(
@@ -243,13 +244,6 @@ def _scales(degree: Scale, normalization: Normalization) -> tuple[Scale, Scale]:
     """What to multiply the rows and the columns of D − W by."""
     left, right = {"unnormalized": (0.0, 0.0), "symmetric": (-0.5, -0.5), "random_walk": (-1.0, 0.0)}[normalization]
     return degree**left, degree**right
-
-
-def _as_tensor(values: Array, graph: Tensor | sparse.csr_array) -> Tensor:
-    if not isinstance(graph, Tensor):
-        return torch.from_numpy(values)
-    dtype = torch.float64 if graph.dtype == torch.float64 else torch.float32
-    return torch.from_numpy(values).to(graph.device, dtype)
 
 
 def _check(graph: Tensor | sparse.csr_array, normalization: str) -> None:

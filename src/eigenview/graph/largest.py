@@ -1,7 +1,5 @@
 """The k largest of many columns, sooner than by looking at each."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 

@@ -4,8 +4,6 @@ kNN, retrieval, diagnosis, search and the report use it. It never holds more tha
 bank that does not fit in memory in blocks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -78,7 +76,9 @@ def nearest(
     with refusing_together(group, queries.device):
         _check(bank, queries, k, metric, least=1 if group is None else 0)
         _check_own(bank, queries, own, excludes_self)
-    held, asked = _row_counts(bank, queries, group)
+    held, asked = [_shape(bank)[0]], [len(queries)]  # rows of the bank, and queries, that each process holds
+    if group is not None:
+        held, asked = row_counts(queries.new_empty(held[0], 0), group), row_counts(queries, group)
     first = row_offset(held, group)
     if excludes_self:
         own = torch.arange(len(queries), device=queries.device) + first
@@ -91,7 +91,17 @@ def nearest(
     every_query, every_own = gather_rows(queries.detach(), group, counts=asked), gather_rows(own, group, counts=asked)
     with refusing_together(group, queries.device):
         local = _search(bank, every_query, min(k, held[rank(group)]), metric, every_own, first=first)
-    return _best_of_all(local, k, asked, group)
+    missing, start = k - local.index.shape[1], row_offset(asked, group)
+    mine = slice(start, start + asked[rank(group)])
+    values, names = (  # what every process found for this one's queries
+        gather_rows(column, group).view(-1, sum(asked), k)[:, mine].transpose(0, 1).flatten(1)
+        for column in (
+            pad(local.similarity, (0, missing), value=-torch.inf),
+            pad(local.index, (0, missing), value=-1),
+        )
+    )
+    best, order = values.topk(k, dim=1)
+    return Neighbours(best, names.gather(1, order))
 
 
 @torch.no_grad()
@@ -224,29 +234,6 @@ def _merge(best: Neighbours, where: slice, scores: Tensor, first: int) -> None:
         values, names = torch.cat([similarity[better], values], dim=1), torch.cat([index[better], columns + first], 1)
         similarity[better], order = values.topk(similarity.shape[1], dim=1)
         index[better] = names.gather(1, order)
-
-
-def _row_counts(bank: Bank, queries: Tensor, group: Group) -> tuple[list[int], list[int]]:
-    """How many rows of the bank, and how many queries, each process holds."""
-    rows, _ = _shape(bank)
-    if group is None:
-        return [rows], [len(queries)]
-    return row_counts(queries.new_empty(rows, 0), group), row_counts(queries, group)
-
-
-def _best_of_all(local: Neighbours, k: int, asked: list[int], group: Group) -> Neighbours:
-    """The best of what every process found for this one's queries."""
-    missing = k - local.index.shape[1]
-    similarity = pad(local.similarity, (0, missing), value=-torch.inf)
-    index = pad(local.index, (0, missing), value=-1)
-    start = row_offset(asked, group)
-    mine = slice(start, start + asked[rank(group)])
-    values, names = (
-        gather_rows(column, group).view(-1, sum(asked), k)[:, mine].transpose(0, 1).flatten(1)
-        for column in (similarity, index)
-    )
-    best, order = values.topk(k, dim=1)
-    return Neighbours(best, names.gather(1, order))
 
 
 def _shape(bank: Bank) -> tuple[int, int]:

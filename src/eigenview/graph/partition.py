@@ -1,7 +1,5 @@
 """Positives and partition sets over the candidates of all processes."""
 
-from __future__ import annotations
-
 import torch
 from torch import Tensor
 
@@ -13,6 +11,7 @@ from eigenview.graph.streaming import reduce_rows
 from eigenview.graph.targets import (
     Crops,
     DenseWeights,
+    Edges,
     EqualIds,
     PartitionSet,
     Positives,
@@ -20,8 +19,9 @@ from eigenview.graph.targets import (
     SoftWeights,
     Target,
     WeightedGraph,
-    positive_edges,
 )
+
+EDGES_PER_ANCHOR = 64  # listed up to here on average; beyond, positives are found block by block
 
 
 def positives_over(
@@ -29,17 +29,49 @@ def positives_over(
 ) -> Positives:
     """The positives of this process's anchors among the candidates of all processes; ``self_column`` (n,) where each
     anchor stands among them, None if it does not."""
-    if isinstance(target, Crops) and len(counts) == 1:
-        return target.edges(dtype)
+    if isinstance(target, Crops) and self_column is not None and len(counts) == 1:
+        return target.edges(self_column, dtype)
     if isinstance(target, SimilarItems):
         rows = target.vectors.to(dtype) / target.temperature
         columns = gather_rows(target.candidate_vectors.to(dtype), group, counts=counts)
         return SoftWeights(rows, columns, reduce_rows(rows, columns, BARE))
-    column_ids = None
-    if not isinstance(target, WeightedGraph):
-        mine = target.ids if target.candidate_ids is None else target.candidate_ids
-        column_ids = gather_rows(mine, group, counts=counts)
-    return positive_edges(target, column_ids, self_column, dtype)
+    if isinstance(target, WeightedGraph):
+        return _graph_edges(target, self_column, dtype)
+    mine = target.ids if target.candidate_ids is None else target.candidate_ids
+    column_ids = gather_rows(mine, group, counts=counts)
+    ordered, order = torch.sort(column_ids, stable=True)
+    start = torch.searchsorted(ordered, target.ids)
+    stop = torch.searchsorted(ordered, target.ids, right=True)
+    count = stop - start - (0 if self_column is None else 1)
+    weight = torch.ones_like(count, dtype=dtype) if target.as_indicators else 1 / count.clamp_min(1).to(dtype)
+    if int(count.sum()) > EDGES_PER_ANCHOR * len(count):
+        return EqualIds(target.ids, column_ids, count, weight, self_column)
+    row = torch.repeat_interleave(stop - start)
+    within = torch.arange(len(row), device=row.device) - torch.repeat_interleave(
+        (stop - start).cumsum(0) - (stop - start), stop - start
+    )
+    column = order[start[row] + within]
+    if self_column is not None:
+        keep = column != self_column[row]
+        row, column = row[keep], column[keep]
+    return Edges(row, column, weight[row])
+
+
+def _graph_edges(target: WeightedGraph, self_column: Tensor | None, dtype: torch.dtype) -> Edges | DenseWeights:
+    weights = target.weights.to(dtype)
+    if weights.layout == torch.strided:
+        if self_column is not None:
+            weights = weights.scatter(1, self_column[:, None], 0)
+        total = weights.sum(dim=1, keepdim=True)
+        return DenseWeights(weights if target.as_indicators else weights / total.where(total > 0, 1))
+    (row, column), value = weights.indices(), weights.values()
+    if self_column is not None:
+        value = value * (column != self_column[row])
+    if not target.as_indicators:
+        total = value.new_zeros(weights.shape[0]).index_add_(0, row, value)
+        value = value / total.where(total > 0, 1)[row]
+    keep = value > 0
+    return Edges(row[keep], column[keep], value[keep])
 
 
 def partition_mask(
@@ -61,7 +93,7 @@ def partition_mask(
     if partition == "same_view":
         if not isinstance(target, Crops) or self_column is None:
             raise SettingError("partition same_view needs a target that knows its views: two_views(...) or crops(...)")
-        views = target.view_numbers
+        views = torch.arange(target.views, device=target.device).repeat_interleave(target.items)
         return Mask(excluded=own, same=(views, gather_rows(views, group, counts=counts)))
     if isinstance(positives, DenseWeights | SoftWeights):
         if partition == "negatives":

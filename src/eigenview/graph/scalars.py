@@ -1,7 +1,5 @@
 """A kernel's settings: numbers, or tensors that carry gradient."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The uniform distribution on the sphere: what a spread of embeddings is held against."""
 
-from __future__ import annotations
-
 import math
 
 from eigenview.errors import SettingError

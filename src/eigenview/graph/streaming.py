@@ -8,8 +8,6 @@ When anchors are their own candidates the graph is symmetric, and only the block
 visited: each serves its rows and its columns. That is two thirds of the matrix products of the plain way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, Literal
@@ -18,7 +16,7 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import EigenviewError
-from eigenview.graph.blocks import Block, Blocks, Mask, Similarities
+from eigenview.graph.blocks import Block, Mask, Similarities, blocks
 from eigenview.graph.eager import eager
 from eigenview.graph.kernels import Kernel
 from eigenview.graph.targets import SoftWeights
@@ -45,7 +43,9 @@ def reduce_rows(
     only with ``sum``. An anchor without edges gets −inf by ``log_sum`` and 0 by the others. ``InnerProductKernel()``
     takes bare matrix products: fold a temperature into the embeddings (see ``Kernel.inner_form``).
     """
-    task = _Task(kernel, reduction, mask or Mask(), weights, block_size or default_block_size(anchors.device))
+    # 512 × 512 floats stay in a core's cache; an accelerator wants larger pieces to be busy
+    size = block_size or (512 if anchors.device.type == "cpu" else 4096)
+    task = _Task(kernel, reduction, mask or Mask(), weights, size)
     result: Tensor = _ReduceRows.apply(task, anchors, candidates, *kernel.tensors())  # type: ignore[no-untyped-call]
     return result
 
@@ -64,11 +64,6 @@ def softplus(values: Tensor) -> Tensor:
     return torch.nn.functional.softplus(values, threshold=50.0)
 
 
-def default_block_size(device: torch.device) -> int:
-    """512 × 512 floats stay in a core's cache; an accelerator wants larger pieces to be busy."""
-    return 512 if device.type == "cpu" else 4096
-
-
 @dataclass(frozen=True)
 class _Task:
     kernel: Kernel
@@ -78,8 +73,8 @@ class _Task:
     block_size: int
     shift: float | None = None  # set: visited symmetrically, with one shift for all exponentials
 
-    def blocks(self, rows: int, columns: int) -> Blocks:
-        return Blocks(rows, columns, self.block_size, self.mask, symmetric=self.shift is not None)
+    def blocks(self, rows: int, columns: int) -> Iterator[Block]:
+        return blocks(rows, columns, self.block_size, self.mask, symmetric=self.shift is not None)
 
 
 class _ReduceRows(torch.autograd.Function):
@@ -160,9 +155,8 @@ def _symmetric_rows(task: _Task, similarities: Similarities) -> Tensor | None:
     """The reduction from blocks on and above the diagonal; None where one shift cannot serve all rows."""
     embeddings = similarities.anchors.embeddings
     total = embeddings.new_zeros(len(embeddings))
-    blocks = task.blocks(len(total), len(total))
-    for block in blocks:
-        values = _edge_values(task, blocks, block, similarities.of(block))
+    for block in task.blocks(len(total), len(total)):
+        values = _edge_values(task, block, similarities.of(block))
         total[block.rows] += values.sum(dim=1)
         if not block.is_diagonal:
             total[block.columns] += values.sum(dim=0)
@@ -175,37 +169,36 @@ def _symmetric_rows(task: _Task, similarities: Similarities) -> Tensor | None:
     return total.log() + task.shift if is_safe else None
 
 
-def _edge_values(task: _Task, blocks: Blocks, block: Block, similarities: Tensor) -> Tensor:
+def _edge_values(task: _Task, block: Block, similarities: Tensor) -> Tensor:
     """What each edge adds to its row; exponentials come shifted."""
     if task.reduction == "sum":
-        return blocks.fill(similarities, block, 0.0)
-    blocks.fill(similarities, block, -torch.inf)
+        return block.mask.fill(similarities, 0.0)
+    block.mask.fill(similarities, -torch.inf)
     if task.reduction == "softplus_sum":
         return softplus(similarities)
     return similarities.sub_(task.shift or 0.0).exp_()
 
 
-def _edge_slopes(task: _Task, blocks: Blocks, block: Block, similarities: Tensor) -> Tensor:
+def _edge_slopes(task: _Task, block: Block, similarities: Tensor) -> Tensor:
     """The derivative of :func:`_edge_values` in log k."""
     if task.reduction == "sum":
-        return blocks.fill(similarities.fill_(1.0), block, 0.0)
+        return block.mask.fill(similarities.fill_(1.0), 0.0)
     if task.reduction == "softplus_sum":
-        return blocks.fill(similarities, block, -torch.inf).sigmoid_()
-    return _edge_values(task, blocks, block, similarities)
+        return block.mask.fill(similarities, -torch.inf).sigmoid_()
+    return _edge_values(task, block, similarities)
 
 
 def _pull_symmetric(task: _Task, similarities: Similarities, result: Tensor, gradient: Tensor) -> None:
     """dL/d log k_ij = slope_ij · (u_i + u_j): an edge above the diagonal stands for both directions."""
     assert task.shift is not None
     row_weight = gradient * (task.shift - result).exp() if task.reduction == "log_sum" else gradient
-    blocks = task.blocks(len(result), len(result))
 
     def gradient_of(values: Tensor) -> Tensor:
-        slopes = _edge_slopes(task, blocks, block, values)
+        slopes = _edge_slopes(task, block, values)
         ours = row_weight[block.rows, None]
         return slopes.mul_(ours if block.is_diagonal else ours + row_weight[None, block.columns])
 
-    for block in blocks:
+    for block in task.blocks(len(result), len(result)):
         similarities.pull(block, gradient_of)
 
 
@@ -214,11 +207,10 @@ def _plain_rows(task: _Task, similarities: Similarities) -> Tensor:
     rows, columns = len(similarities.anchors.embeddings), len(similarities.candidates.embeddings)
     total = similarities.anchors.embeddings.new_zeros(rows)
     highest = torch.full_like(total, -torch.inf)
-    blocks = task.blocks(rows, columns)
-    for block in blocks:
+    for block in task.blocks(rows, columns):
         values = similarities.of(block)
         if task.reduction == "log_sum":
-            blocks.fill(values, block, -torch.inf)
+            block.mask.fill(values, -torch.inf)
             before = highest[block.rows]
             now = torch.maximum(before, values.amax(dim=1))
             shift = now.nan_to_num(neginf=0.0)  # a row without edges so far
@@ -226,7 +218,7 @@ def _plain_rows(task: _Task, similarities: Similarities) -> Tensor:
             total[block.rows] = total[block.rows] * (before - shift).exp() + share
             highest[block.rows] = now
         else:
-            values = _edge_values(task, blocks, block, values)
+            values = _edge_values(task, block, values)
             if task.weights is not None:
                 values = values * task.weights[block.rows, block.columns]
             total[block.rows] += values.sum(dim=1)
@@ -234,20 +226,18 @@ def _plain_rows(task: _Task, similarities: Similarities) -> Tensor:
 
 
 def _pull_plain(task: _Task, similarities: Similarities, result: Tensor, gradient: Tensor) -> None:
-    rows, columns = len(result), len(similarities.candidates.embeddings)
-    blocks = task.blocks(rows, columns)
     log_sum = result.nan_to_num(neginf=0.0)
 
     def gradient_of(values: Tensor) -> Tensor:
         if task.reduction == "log_sum":
-            slopes = blocks.fill(values, block, -torch.inf).sub_(log_sum[block.rows, None]).exp_()
+            slopes = block.mask.fill(values, -torch.inf).sub_(log_sum[block.rows, None]).exp_()
         else:
-            slopes = _edge_slopes(task, blocks, block, values)
+            slopes = _edge_slopes(task, block, values)
             if task.weights is not None:
                 slopes = slopes.mul_(task.weights[block.rows, block.columns])
         return slopes.mul_(gradient[block.rows, None])
 
-    for block in blocks:
+    for block in task.blocks(len(result), len(similarities.candidates.embeddings)):
         similarities.pull(block, gradient_of)
 
 

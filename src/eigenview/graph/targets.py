@@ -57,13 +57,8 @@ class Crops:
     def ids(self) -> Tensor:
         return torch.arange(self.offset, self.offset + self.items, device=self.device).repeat(self.views)
 
-    @property
-    def view_numbers(self) -> Tensor:
-        return torch.arange(self.views, device=self.device).repeat_interleave(self.items)
-
-    def edges(self, dtype: torch.dtype) -> Edges:
-        """Among themselves: each view with the next, the one after it, …, round the circle."""
-        number = torch.arange(self.rows, device=self.device)
+    def edges(self, number: Tensor, dtype: torch.dtype) -> Edges:
+        """Among themselves, ``number`` 0, 1, …: each view with the next, the one after it, …, round the circle."""
         if self.views == 2:
             return Edges(number, number.roll(self.items), torch.ones_like(number, dtype=dtype), is_one_each=True)
         column = torch.cat([number.roll(-self.items * step) for step in range(1, self.views)])
@@ -205,49 +200,3 @@ class SoftWeights:
 
 
 Positives = Edges | EqualIds | DenseWeights | SoftWeights
-
-EDGES_PER_ANCHOR = 64  # listed up to here on average; beyond, positives are found block by block
-
-
-def positive_edges(
-    target: Target, column_ids: Tensor | None, self_column: Tensor | None, dtype: torch.dtype
-) -> Positives:
-    """The target over all candidates. ``column_ids`` (m,) for :class:`SameItem`; ``self_column`` (n,) where each
-    anchor stands among the candidates, None if it does not."""
-    if isinstance(target, WeightedGraph):
-        return _graph_edges(target, self_column, dtype)
-    assert isinstance(target, SameItem | Crops)
-    assert column_ids is not None
-    ordered, order = torch.sort(column_ids, stable=True)
-    start = torch.searchsorted(ordered, target.ids)
-    stop = torch.searchsorted(ordered, target.ids, right=True)
-    count = stop - start - (0 if self_column is None else 1)
-    weight = torch.ones_like(count, dtype=dtype) if target.as_indicators else 1 / count.clamp_min(1).to(dtype)
-    if int(count.sum()) > EDGES_PER_ANCHOR * len(count):
-        return EqualIds(target.ids, column_ids, count, weight, self_column)
-    row = torch.repeat_interleave(stop - start)
-    within = torch.arange(len(row), device=row.device) - torch.repeat_interleave(
-        (stop - start).cumsum(0) - (stop - start), stop - start
-    )
-    column = order[start[row] + within]
-    if self_column is not None:
-        keep = column != self_column[row]
-        row, column = row[keep], column[keep]
-    return Edges(row, column, weight[row])
-
-
-def _graph_edges(target: WeightedGraph, self_column: Tensor | None, dtype: torch.dtype) -> Edges | DenseWeights:
-    weights = target.weights.to(dtype)
-    if weights.layout == torch.strided:
-        if self_column is not None:
-            weights = weights.scatter(1, self_column[:, None], 0)
-        total = weights.sum(dim=1, keepdim=True)
-        return DenseWeights(weights if target.as_indicators else weights / total.where(total > 0, 1))
-    (row, column), value = weights.indices(), weights.values()
-    if self_column is not None:
-        value = value * (column != self_column[row])
-    if not target.as_indicators:
-        total = value.new_zeros(weights.shape[0]).index_add_(0, row, value)
-        value = value / total.where(total > 0, 1)[row]
-    keep = value > 0
-    return Edges(row[keep], column[keep], value[keep])

@@ -1,7 +1,5 @@
 """Optimal transport between samples and prototypes: the only Sinkhorn of the project."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator
 
@@ -71,7 +69,10 @@ def sinkhorn(
             if tolerance is not None and _is_close(mass, shares, tolerance, done, iterations, group):
                 break
             potential += shares.log() - mass.clamp_min(torch.finfo(dtype).tiny).log()
-        return _codes(scores, epsilon, potential)
+        codes = torch.empty(scores.shape, dtype=dtype, device=scores.device)
+        for start, block in _blocks(scores, dtype):
+            _softmax_block(block, epsilon, potential, codes[start : start + len(block)])
+        return codes
 
 
 def _is_close(mass: Tensor, shares: Tensor, tolerance: float, done: int, iterations: int, group: Group) -> bool:
@@ -85,13 +86,6 @@ def _is_close(mass: Tensor, shares: Tensor, tolerance: float, done: int, iterati
             "allow more iterations, a larger epsilon or tolerance, or use float64"
         )
     return False
-
-
-def _codes(scores: Tensor, epsilon: float, potential: Tensor) -> Tensor:
-    codes = torch.empty(scores.shape, dtype=potential.dtype, device=scores.device)
-    for start, block in _blocks(scores, potential.dtype):
-        _softmax_block(block, epsilon, potential, codes[start : start + len(block)])
-    return codes
 
 
 def _softmax_block(block: Tensor, epsilon: float, potential: Tensor, out: Tensor) -> None:

@@ -1,28 +1,35 @@
 """The alignment-uniformity plane: the circle, the sweep between the two, and many encoders with their accuracy.
 
-Wang & Isola (2020), figures 3, 5 and 7. The sweep trains (1 − λ)·alignment + λ·uniformity, α = t = 2.
+Wang & Isola (2020), figures 3, 5 and 7. The sweep trains (1 − λ)·alignment + λ·uniformity, α = t = 2. On the circle S¹,
+with encoders of two dimensions, both can be seen: distances of positive pairs, and the density of all embeddings and of
+each class, by a Gaussian kernel in the plane and a von Mises-Fisher one on the angle θ = atan2(y, x).
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from scipy.special import i0e
 from scipy.stats import spearmanr
-from torch import nn
+from torch import Tensor, nn
 
-from eigenview.errors import SettingError
-from eigenview.lab.agreement import Measure, intervals, written
-from eigenview.lab.circle import KINDS, circle_data, draw_circle, draw_classes, put_on_circle
+from eigenview.errors import SettingError, ShapeError
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, MARKERS, curve, panels
+from eigenview.lab.figures import COLOURS, MARKERS, Measure, curve, intervals, panels, written
 from eigenview.lab.images import ImageSet, digits, on_images
-from eigenview.lab.small_encoders import Judged, build_branch, fit, judged
+from eigenview.lab.small_encoders import Classified, Judged, build_branch, fit, judged
 from eigenview.losses import AlignUniformLoss, InfoNCE, uniformity_floor
 
+OBJECTIVES = {"contrastive": InfoNCE(temperature=0.5), "align-uniform": AlignUniformLoss()}
+KINDS = ("untrained", "supervised", *OBJECTIVES)
+CONCENTRATION = 40.0  # κ of the angles' kernel: a width of about 1/√κ = 9 degrees; the paper names none
+BANDWIDTH = 0.08  # of the plane's Gaussian kernel
+ANGLES = torch.linspace(-math.pi, math.pi, 360, dtype=torch.float64)  # at which densities are drawn
+DISTANCES = 24  # bins of the histogram of positive pairs
 WIDTH = 16  # of the embeddings in the plane
 MEASURES = {
     "alignment": Measure("alignment"),
@@ -35,6 +42,115 @@ SHARES = (0.0, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 1.0)  # λ: of uniformity
 
 Point = dict[str, Any]  # an encoder in the plane: objective, share λ (None outside the sweep), seed, Judged.figures
 Curve = dict[str, Any]  # a share λ, and the interval over seeds of each measure
+
+
+def angles(embeddings: Tensor) -> Tensor:
+    """θ = atan2(y, x) in (−π, π], of rows (n, 2)."""
+    if embeddings.ndim != 2 or embeddings.shape[1] != 2 or not len(embeddings):
+        raise ShapeError(f"embeddings on the circle are (n, 2), n >= 1; got {tuple(embeddings.shape)}")
+    return torch.atan2(embeddings[:, 1], embeddings[:, 0])
+
+
+def angle_density(at: Tensor, centres: Tensor, *, concentration: float = CONCENTRATION) -> Tensor:
+    """Von Mises-Fisher density estimate f(θ) = (1/n) Σ_i exp(κ cos(θ − θ_i)) / (2π I₀(κ)). Float64.
+
+    ``at`` (m,) and ``centres`` (n,) in radians. Periodic, and integrates to 1 over a turn; κ → 0 gives 1/2π everywhere.
+    """
+    if not 0 <= concentration < math.inf:
+        raise SettingError(f"concentration must not be negative; got {concentration}")
+    off = at.double()[:, None] - centres.double()[None]
+    scale = 2 * math.pi * float(i0e(concentration))  # I₀(κ)·e^−κ: no overflow for any κ
+    return (concentration * (off.cos() - 1)).exp().mean(dim=1) / scale
+
+
+def plane_density(at: Tensor, centres: Tensor, *, bandwidth: float = BANDWIDTH) -> Tensor:
+    """Gaussian density estimate in R²: (1/n) Σ_i exp(−‖x − z_i‖²/2h²) / (2πh²), at points ``at`` (m, 2). Float64."""
+    if not bandwidth > 0:
+        raise SettingError(f"bandwidth must be positive; got {bandwidth}")
+    squared = torch.cdist(at.double(), centres.double()).square()
+    return (-squared / (2 * bandwidth**2)).exp().mean(dim=1) / (2 * math.pi * bandwidth**2)
+
+
+def put_on_circle(images: ImageSet, kind: str, *, steps: int, seed: int = 0) -> Judged:
+    """Train an encoder of two dimensions, and see where it puts the test images.
+
+    ``supervised`` is a linear classifier on the circle, trained along; ``contrastive`` InfoNCE at temperature 0.5 as in
+    the paper; ``align-uniform`` both metrics with weight 1 each. The paper's encoder is larger and its images CIFAR-10.
+    """
+    if kind not in KINDS:
+        raise SettingError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    branch = build_branch(images, output=2, seed=seed)
+    if kind != "untrained":
+        objective = Classified(2, images.classes, seed=seed) if kind == "supervised" else OBJECTIVES[kind]
+        fit(branch, images.random_pairs(seed=seed), objective, steps=steps)
+    return judged(branch, images, seed=seed)
+
+
+def circle_data(circle: Judged) -> dict[str, object]:
+    """The numbers behind the figures, without the embeddings themselves."""
+    counts, edges = np.histogram(circle.distances.numpy(), bins=DISTANCES, range=(0, 2))
+    return {
+        **circle.figures,
+        "angles": ANGLES.tolist(),
+        "density": _density(circle.embeddings).tolist(),
+        "density_of_class": {str(label): _density(rows).tolist() for label, rows in _by_class(circle)},
+        "distance_edges": edges.tolist(),
+        "distance_counts": counts.tolist(),
+    }
+
+
+def draw_circle(results: Mapping[str, Judged]) -> Figure:
+    """A row for each encoder: distances of positives, density in the plane, and of the angle, all and by class."""
+    at, (figure, axes) = ANGLES.numpy(), panels(len(results), 3, width=4.3, height=2.9)
+    for row, (kind, circle) in enumerate(results.items()):
+        left, middle, right = axes[3 * row : 3 * row + 3]
+        left.hist(circle.distances.numpy(), bins=DISTANCES, range=(0, 2), color=COLOURS[0])
+        left.axvline(float(circle.distances.mean()), color="black", linestyle=":", linewidth=1.2)
+        left.set(title=f"{kind}: alignment {circle.alignment:.2f}", ylabel="test images")
+        _draw_density(middle, circle.embeddings)
+        middle.set(title=f"uniformity {circle.uniformity:.2f}".replace("-", "−"), ylabel="y")
+        for place, (label, rows) in enumerate(_by_class(circle)):
+            colour = (*COLOURS, "#8C564B", "#17BECF")[place % (len(COLOURS) + 2)]
+            right.plot(at, _density(rows).numpy(), linewidth=1.1, color=colour, label=str(label))
+        right.fill_between(at, _density(circle.embeddings).numpy(), color="#BBBBBB", alpha=0.7, linewidth=0)
+        right.set_xticks([-math.pi, 0, math.pi], ["−π", "0", "π"])
+        right.set(title=f"linear accuracy {circle.linear:.0%}", ylabel="density (grey: all)")
+    for panel, axis in zip(axes[-3:], ("distance of positive pairs", "x", "angle θ"), strict=True):
+        panel.set_xlabel(axis)
+    figure.legend(*axes[2].get_legend_handles_labels(), title="class", loc="outside right upper")
+    return figure
+
+
+def draw_classes(results: Mapping[str, Judged]) -> Figure:
+    """The density in the plane of each class alone: a row for each encoder, a column for each class."""
+    rows = [(kind, list(_by_class(circle))) for kind, circle in results.items()]
+    figure, axes = panels(len(rows), len(rows[0][1]), width=1.55, height=1.75)
+    places = iter(axes)
+    for kind, classes in rows:
+        for label, embeddings in classes:
+            place = next(places)
+            _draw_density(place, embeddings)
+            place.set(xticks=[], yticks=[], title=f"class {label}" if kind == rows[0][0] else "")
+            place.set_ylabel(kind if label == classes[0][0] else "", rotation=90)
+    return figure
+
+
+def _by_class(circle: Judged) -> Iterator[tuple[int, Tensor]]:
+    return ((label, circle.embeddings[circle.labels == label]) for label in torch.unique(circle.labels).tolist())
+
+
+def _density(embeddings: Tensor) -> Tensor:
+    """Of the angles, at ``ANGLES``."""
+    return angle_density(ANGLES, angles(embeddings))
+
+
+def _draw_density(axes: Axes, embeddings: Tensor) -> None:
+    side = torch.linspace(-1.4, 1.4, 90, dtype=torch.float64)
+    grid = torch.stack(torch.meshgrid(side, side, indexing="xy"), dim=-1).flatten(0, 1)
+    density = plane_density(grid, embeddings).view(len(side), len(side))
+    axes.imshow(density.numpy(), origin="lower", extent=(-1.4, 1.4, -1.4, 1.4), cmap="magma_r")
+    axes.grid(False)
+    axes.set_aspect("equal")
 
 
 def weighted(share: float) -> AlignUniformLoss:
@@ -65,20 +181,35 @@ def run(settings: LabSettings) -> Outcome:
         place(tiny, objective, name, steps=0 if name == "untrained" else steps, seed=settings.seed, share=None)
         for name, objective in _others(settings)
     ]
-    curves = [_curve(share, [point for point in sweep if point["share"] == share]) for share in shares]
+    figures = [{**point, "exp_uniformity": math.exp(point["uniformity"])} for point in sweep]
+    curves = [
+        {"share": share, **intervals([each for each in figures if each["share"] == share], MEASURES)}
+        for share in shares
+    ]
 
     def look(images: ImageSet) -> Outcome:
         turns = 3 * steps if images.is_tiny else 120
         ring = {kind: put_on_circle(images, kind, steps=turns, seed=settings.seed) for kind in KINDS}
-        lines = [_circle_line(images.name, kind, circle) for kind, circle in ring.items()]
+        lines = [
+            f"{images.name} on the circle, {kind}: alignment {circle.alignment:.3f}, uniformity "
+            f"{circle.uniformity:.3f} (floor {uniformity_floor(2):.3f}), linear accuracy {circle.linear:.3f}, "
+            f"5-NN {circle.knn:.3f}."
+            for kind, circle in ring.items()
+        ]
         name = images.name.lower()
         figures = {f"circle-{name}": draw_circle(ring), f"classes-{name}": draw_classes(ring)}
         return Outcome({kind: circle_data(circle) for kind, circle in ring.items()}, figures, lines)
 
     circles = on_images(settings, look)
     data = {"sweep": curves, "encoders": scatter, "circle": circles.data}
-    figures = {"": _draw_plane(curves, scatter), **circles.figures}
-    return Outcome(data, figures, [*_sweep_lines(curves), _scatter_line(scatter), *circles.lines])
+    drawn = {"": _draw_plane(curves, scatter), **circles.figures}
+    alignment, uniformity, accuracy = np.array([[p["alignment"], p["uniformity"], p["linear"]] for p in scatter]).T
+    ranks = [spearmanr(values, accuracy).statistic for values in (alignment, uniformity, alignment + uniformity)]
+    said = (
+        f"digits, {len(scatter)} encoders: linear accuracy has a rank correlation of {ranks[0]:.2f} with alignment, "
+        f"{ranks[1]:.2f} with uniformity and {ranks[2]:.2f} with their sum."
+    )
+    return Outcome(data, drawn, [*_sweep_lines(curves), said, *circles.lines])
 
 
 def _others(settings: LabSettings) -> list[tuple[str, nn.Module]]:
@@ -92,11 +223,6 @@ def _others(settings: LabSettings) -> list[tuple[str, nn.Module]]:
     ]
 
 
-def _curve(share: float, points: Sequence[Point]) -> Curve:
-    figures = [{**point, "exp_uniformity": math.exp(point["uniformity"])} for point in points]
-    return {"share": share, **intervals(figures, MEASURES)}
-
-
 def _sweep_lines(curves: Sequence[Curve]) -> list[str]:
     verdict = {2: "falls at both ends", 1: "falls clearly at one end only", 0: "does not clearly fall at the ends"}
     lines = []
@@ -107,22 +233,6 @@ def _sweep_lines(curves: Sequence[Curve]) -> list[str]:
         said = ", ".join(f"λ = {curve['share']}: {written(curve[name])}" for curve in (first, best, last))
         lines.append(f"digits: {MEASURES[name].title} {verdict[falls]} of the sweep ({said}).")
     return lines
-
-
-def _scatter_line(scatter: Sequence[Point]) -> str:
-    alignment, uniformity, accuracy = np.array([[p["alignment"], p["uniformity"], p["linear"]] for p in scatter]).T
-    ranks = [spearmanr(values, accuracy).statistic for values in (alignment, uniformity, alignment + uniformity)]
-    return (
-        f"digits, {len(scatter)} encoders: linear accuracy has a rank correlation of {ranks[0]:.2f} with alignment, "
-        f"{ranks[1]:.2f} with uniformity and {ranks[2]:.2f} with their sum."
-    )
-
-
-def _circle_line(name: str, kind: str, circle: Judged) -> str:
-    return (
-        f"{name} on the circle, {kind}: alignment {circle.alignment:.3f}, uniformity {circle.uniformity:.3f} "
-        f"(floor {uniformity_floor(2):.3f}), linear accuracy {circle.linear:.3f}, 5-NN {circle.knn:.3f}."
-    )
 
 
 def _draw_plane(curves: Sequence[Curve], scatter: Sequence[Point]) -> Figure:

@@ -4,35 +4,22 @@ Digits with finitely many coarse views, where the graph is exact (:mod:`eigenvie
 sampled views and Gaussian smoothing (:mod:`eigenview.lab.smoothed_views`).
 """
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.figure import Figure
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 
-from eigenview.lab.agreement import Interval, clusters_of, interval, rand_index, written
-from eigenview.lab.augmentation_figures import draw_bandwidths, draw_digits
 from eigenview.lab.experiment import LabSettings, Outcome
+from eigenview.lab.figures import COLOURS, MARKERS, Interval, interval, panels, reach, written
 from eigenview.lab.finite_views import FiniteViews, digit_views
 from eigenview.lab.images import ImageSet, on_images
-from eigenview.lab.similarity import captured, linear_cka, shared_neighbours
+from eigenview.lab.similarity import captured, clusters_of, linear_cka, rand_index, shared_neighbours
 from eigenview.lab.small_encoders import encoded, fit
-from eigenview.lab.smoothed_views import (
-    BANDWIDTHS,
-    compare,
-    encoder_scores,
-    features_of,
-    nearest_stranger,
-    sample_views,
-    smoothed_graph,
-    squared_distances,
-    train_on,
-)
+from eigenview.lab.smoothed_views import draw_spectrum, look_at_photographs
 from eigenview.lab.view_graph import GraphSpectrum, ViewGraph, population_loss
 from eigenview.losses import InfoNCE, SpectralContrastive
 from eigenview.nn import MLP
@@ -47,17 +34,7 @@ MAIN = (4, 2)
 EIGENVALUES = 31
 CLASSES = 10
 
-
-@dataclass(frozen=True)
-class Learned:
-    """What an encoder of the patterns shares with the spectral embedding; everything weighted as views are drawn."""
-
-    cka: float
-    captured: tuple[float, ...]  # of each eigenfunction, R² of a linear map of the encoder's output
-    neighbours: float  # shared ten nearest of the images
-    rand_index: float  # of ten clusters of the images with their classes
-    rand_index_with_graph: float  # … with the ten spectral clusters
-    loss: float  # the spectral contrastive loss over all pairs
+Learned = dict[str, Any]  # what an encoder of the patterns shares with the spectral embedding
 
 
 def learn(views: FiniteViews, graph: ViewGraph, name: str, *, steps: int, seed: int) -> Tensor:
@@ -80,18 +57,21 @@ def learn(views: FiniteViews, graph: ViewGraph, name: str, *, steps: int, seed: 
 
 
 def judged(values: Tensor, views: FiniteViews, graph: ViewGraph, spectrum: GraphSpectrum, clusters: Tensor) -> Learned:
-    """How far ``values`` (V, d) agree with the graph's spectral embedding, and both with the classes."""
+    """How far ``values`` (V, d) agree with the graph's spectral embedding, and both with the classes.
+
+    Everything is weighted as views are drawn.
+    """
     spectral = spectrum.embedding(DIMENSIONS - 1)
     rows, theirs = views.of_images(values.double()), views.of_images(spectral)
     own = clusters_of(rows - rows.mean(dim=0), CLASSES)
-    return Learned(
-        cka=linear_cka(values, spectral, weights=spectrum.weights),
-        captured=tuple(captured(spectral, values, weights=spectrum.weights).tolist()),
-        neighbours=shared_neighbours(rows - rows.mean(dim=0), theirs),
-        rand_index=rand_index(own, views.labels),
-        rand_index_with_graph=rand_index(own, clusters),
-        loss=population_loss(values, graph),
-    )
+    return {
+        "cka": linear_cka(values, spectral, weights=spectrum.weights),
+        "captured": captured(spectral, values, weights=spectrum.weights).tolist(),  # R² of each eigenfunction
+        "neighbours": shared_neighbours(rows - rows.mean(dim=0), theirs),  # ten nearest of the images
+        "rand_index": rand_index(own, views.labels),  # of ten clusters of the images with their classes
+        "rand_index_with_graph": rand_index(own, clusters),  # … with the ten spectral clusters
+        "loss": population_loss(values, graph),  # the spectral contrastive loss over all pairs
+    }
 
 
 def coarseness(settings: LabSettings) -> list[dict[str, Any]]:
@@ -170,35 +150,13 @@ def digits_part(settings: LabSettings) -> dict[str, Any]:
 
 
 def _over_seeds(runs: Sequence[Learned]) -> dict[str, Any]:
-    shares = torch.tensor([run.captured for run in runs], dtype=torch.float64)
-    names = ("cka", "neighbours", "rand_index", "rand_index_with_graph", "loss")
-    means = {name: _mean([getattr(run, name) for run in runs]) for name in names}
+    shares = torch.tensor([run["captured"] for run in runs], dtype=torch.float64)
+    means = {name: _mean([run[name] for run in runs]) for name in runs[0] if name != "captured"}
     return {**means, "captured": shares.mean(dim=0).tolist(), "captured_mean": _mean(shares.mean(dim=1).tolist())}
 
 
 def _mean(values: list[float]) -> Interval:
     return interval(values) if len(values) > 1 else dict.fromkeys(("mean", "low", "high"), values[0])
-
-
-def photographs_part(images: ImageSet, settings: LabSettings) -> dict[str, Any]:
-    """The smoothed graph of sampled views at every bandwidth, against an encoder trained on such views."""
-    sampled = sample_views(images, items=1000, pairs=2, seed=settings.seed)
-    squared = squared_distances(sampled.pixels)
-    unit = nearest_stranger(squared, sampled.image)
-    untrained, trained = train_on(images, steps=120, seed=settings.seed)
-    encoders = {"pixels": None, "untrained": untrained, "trained": trained}
-    features = {name: features_of(sampled, encoder) for name, encoder in encoders.items()}
-    bandwidths = [
-        compare(sampled, smoothed_graph(squared, sampled.image, share * unit), features, share, seed=settings.seed)
-        for share in BANDWIDTHS
-    ]
-    return {
-        "unit": unit,
-        "views": len(sampled.image),
-        "images": 1000,
-        "encoders": {name: encoder_scores(rows, sampled) for name, rows in features.items()},
-        "bandwidths": [asdict(bandwidth) for bandwidth in bandwidths],
-    }
 
 
 def run(settings: LabSettings) -> Outcome:
@@ -207,9 +165,8 @@ def run(settings: LabSettings) -> Outcome:
     def look(images: ImageSet) -> Outcome:
         if images.is_tiny:
             exact = digits_part(settings)
-            return Outcome(exact, {images.figure: draw_digits(exact)}, _digit_lines(exact))
-        smoothed = photographs_part(images, settings)
-        return Outcome(smoothed, {images.figure: draw_bandwidths(smoothed)}, _cifar_lines(smoothed))
+            return Outcome(exact, {images.figure: _figure(exact)}, _digit_lines(exact))
+        return look_at_photographs(images, seed=settings.seed)
 
     return on_images(settings, look)
 
@@ -236,21 +193,50 @@ def _digit_lines(exact: dict[str, Any]) -> list[str]:
     ]
 
 
-def _cifar_lines(smoothed: dict[str, Any]) -> list[str]:
-    lines = [
-        f"CIFAR-10, {name}: 10-NN {encoder['accuracy']:.3f}, ARI {encoder['rand_index']:.3f}."
-        for name, encoder in smoothed["encoders"].items()
-    ]
-    for row in smoothed["bandwidths"]:
-        said = [f"{name} {encoder['cka']:.2f}, {encoder['captured']:.2f}" for name, encoder in row["agreement"].items()]
-        lines.append(
-            f"CIFAR-10, σ = {row['bandwidth']} nearest strangers: {row['components']} components, "
-            f"{row['clusters_by_gap']} clusters by the gap, 10-NN of the spectral embedding {row['accuracy']:.3f}, ARI "
-            f"{row['rand_index']:.3f}; CKA and eigenfunctions explained: {'; '.join(said)}."
-        )
-    return lines
-
-
 def _said(interval: Interval) -> str:
     """Without ends where there is but one value."""
     return written(interval) if interval["low"] < interval["high"] else f"{interval['mean']:.3f}"
+
+
+def _figure(data: Mapping[str, Any]) -> Figure:
+    """Spectra by coarseness; what each encoder explains of each eigenfunction; agreement; classes against the gap."""
+    figure, (spectra, shares, bars, planted) = panels(2, 2, width=6.2, height=4.3)
+    for row, colour, marker in zip(data["coarseness"], COLOURS, MARKERS, strict=False):
+        label = f"{row['side']} × {row['side']}, {row['levels']} levels; parts: {row['components']}"
+        draw_spectrum(spectra, row["eigenvalues"], marker=marker, markersize=3.5, color=colour, label=label)
+    spectra.set(title="exact graph: eigenvalues by coarseness of the views", ylim=(-0.03, 1.25))
+    spectra.legend(fontsize=8, ncols=2, loc="upper center")
+
+    encoders = data["encoders"]
+    for (name, encoder), colour, marker in zip(encoders.items(), COLOURS, MARKERS, strict=False):
+        own = encoder["captured"]
+        shares.plot(range(2, len(own) + 2), own, marker=marker, color=colour, label=name)
+    shares.set(title="eigenfunctions that a linear map of the encoder explains", ylabel="R²", ylim=(0, 1.05))
+    shares.set_xlabel("eigenfunction (1 is constant)")
+    shares.legend(loc="upper right", bbox_to_anchor=(1, 0.95))
+
+    kinds = {
+        "cka": "CKA",
+        "neighbours": "shared neighbours",
+        "rand_index_with_graph": "ARI with graph's clusters",
+        "rand_index": "ARI with classes",
+    }
+    for number, (key, title) in enumerate(kinds.items()):
+        values = [encoder[key] for encoder in encoders.values()]
+        place, height = [index + (number - 1.5) * 0.2 for index in range(len(encoders))], [v["mean"] for v in values]
+        style: dict[str, Any] = {"yerr": reach(values), "error_kw": {"lw": 0.9}, "color": COLOURS[number]}
+        bars.bar(place, height, width=0.19, label=title, **style)
+    bars.axhline(data["rand_index_of_graph"], color=COLOURS[3], linestyle=":", linewidth=1.4)
+    bars.set_xticks(range(len(encoders)), list(encoders))
+    bars.set(title="agreement with the spectral embedding (dotted: graph's ARI)", ylim=(0, 1.3))
+    bars.legend(ncols=2, fontsize=8.5, loc="upper left")
+
+    graphs = data["planted"]["graphs"]
+    for classes, colour, marker in zip(sorted({len(row["classes"]) for row in graphs}), COLOURS, MARKERS, strict=False):
+        own = [row for row in graphs if len(row["classes"]) == classes]
+        gaps, agreed = [row["gap"] for row in own], [row["rand_index"] for row in own]
+        planted.scatter(gaps, agreed, marker=marker, color=colour, s=40, label=f"{classes} classes")
+    planted.set(title="graphs of some classes", xlabel="eigengap after as many eigenvalues as classes")
+    planted.set(ylabel="ARI of spectral clusters with classes", ylim=(-0.05, 1.05))
+    planted.legend(loc="lower right")
+    return figure

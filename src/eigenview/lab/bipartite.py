@@ -9,8 +9,6 @@ With one caption of its own for every image the graph is a matching and has no c
 captions that they share, so more captions an image (as LaCLIP's rewrites give) make the concepts visible.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,22 +21,11 @@ from eigenview.errors import SettingError
 from eigenview.graph import Coupling, Kernel, from_graph
 from eigenview.graph.kernels import CosineKernel
 from eigenview.graph.laplacian import spectral_clustering
-from eigenview.lab.agreement import (
-    Interval,
-    Measure,
-    angle_to,
-    clusters_of,
-    intervals,
-    leading_directions,
-    rand_index,
-    rotation_to,
-    written,
-)
 from eigenview.lab.descent import descended, drawn_pairs, free_embeddings
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, MARKERS, panels, reach
+from eigenview.lab.figures import COLOURS, MARKERS, Interval, Measure, intervals, panels, reach, written
 from eigenview.lab.planted import eigenvectors
-from eigenview.lab.similarity import linear_cka
+from eigenview.lab.similarity import angle_to, clusters_of, leading_directions, linear_cka, rand_index, rotation_to
 from eigenview.losses import clip_loss
 
 CONCEPTS, WIDTH, TEMPERATURE = 4, 8, 0.3

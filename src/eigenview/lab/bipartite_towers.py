@@ -11,13 +11,12 @@ On Flickr8k (a data folder with flickr8k_112 in it) towers are trained on 6,000 
 and measured on 1,000 others; without, on drawn shapes.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -30,9 +29,9 @@ from torch.nn.functional import normalize
 from eigenview.batches import PROJECTION
 from eigenview.data import Source, open_images
 from eigenview.evaluation import Measuring, Subject
-from eigenview.lab.agreement import Interval, interval, rotation_to, written
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, MARKERS, panels, reach
+from eigenview.lab.figures import COLOURS, MARKERS, Interval, interval, panels, reach, written
+from eigenview.lab.similarity import rotation_to
 from eigenview.runs import OpenedRun, RunDirectory, open_run
 from eigenview.training import train
 from eigenview.training.start import prepare
@@ -59,15 +58,12 @@ class WordGraph:
 
 def word_graph(captions: Sequence[Sequence[str]], *, least: int = LEAST, most: float = MOST) -> WordGraph:
     """Of words in at least ``least`` images and at most a share ``most`` of them."""
-    of_each = [Counter(word for text in several for word in set(_words(text))) for several in captions]
+    words_of = [[set(re.findall(r"[^\W\d_]+", text.lower())) for text in several] for several in captions]
+    of_each = [Counter(chain.from_iterable(several)) for several in words_of]
     seen = Counter(word for counts in of_each for word in counts)
     words = tuple(sorted(word for word, count in seen.items() if least <= count <= most * len(captions)))
     weights = torch.tensor([[float(counts[word]) for word in words] for counts in of_each], dtype=torch.float64)
     return WordGraph(weights, words)
-
-
-def _words(text: str) -> list[str]:
-    return re.findall(r"[^\W\d_]+", text.lower())
 
 
 def directions(weights: Tensor, count: int) -> tuple[Tensor, Tensor]:
@@ -83,9 +79,9 @@ def shared(first: Tensor, second: Tensor) -> float:
     return float((first.T @ second).square().sum() / first.shape[1])
 
 
-def learned_kernel(run: OpenedRun, source: Source, words: Sequence[str], *, how: Measuring | None = None) -> Tensor:
+def learned_kernel(run: OpenedRun, source: Source, words: Sequence[str]) -> Tensor:
     """exp(s·cos) of every image with every word (images, words), at the scale s that the run learnt."""
-    features = Subject.of_run(run, with_head=True).features(source, [PROJECTION], how or Measuring())
+    features = Subject.of_run(run, with_head=True).features(source, [PROJECTION], Measuring())
     images = normalize(features[PROJECTION].double(), dim=1)
     assert run.scale is not None
     return (run.scale * (images @ run.needed_text().embed(list(words)).double().T)).exp()
@@ -116,53 +112,44 @@ def towers(settings: LabSettings, folder: Path) -> Iterator[tuple[OpenedRun, Sou
     """Runs of several seeds on captions, each with images that it has not seen."""
     is_real = settings.data is not None and (settings.data / "flickr8k_112").is_dir() and not settings.is_quick
     seeds = range(10 * settings.seed, 10 * settings.seed + (2 if settings.is_quick else 3))
+    given: dict[str, Any] = {"method": "clip", "workers": 0}
+    if is_real:
+        assert settings.data is not None
+        place = settings.data / "flickr8k_112"
+        given |= {"source": str(place / "train.parquet"), "steps": 150, "batch_size": 256}
+        given |= {"encoder": {"name": "efficientnet-lite0", "locked": True}, "views": {"preset": "laclip", "size": 160}}
+        given |= {"method_settings": {"text": {"depth": 1, "width": 128}}}
+        given |= {"optimizer": {"weight_decay": 0.2, "warmup_epochs": 1}}
+        unseen = open_images(place / "test.parquet", needs_index=True)
+    else:
+        count, steps = (256, 40) if settings.is_quick else (2048, 300)
+        given |= {"source": f"shapes?count={count}&size=24&captioned=yes", "steps": steps, "batch_size": 128}
+        given |= {"encoder": {"name": "small"}, "method_settings": {"text": {"depth": 1, "width": 64}}}
+        unseen = open_images(f"shapes?count={count}&size=24&seed=1&captioned=yes", needs_index=True)
     features = None
     for seed in seeds:
         out = folder / str(seed)
         if features is not None:
             shutil.copytree(features, RunDirectory(out).features)
-        given: dict[str, Any] = {"out": str(out), "seed": seed, "method": "clip", "batch_size": 256, "workers": 0}
-        if is_real:
-            assert settings.data is not None
-            place = settings.data / "flickr8k_112"
-            text = {"depth": 1, "width": 128}
-            given |= {"source": str(place / "train.parquet"), "steps": 150, "method_settings": {"text": text}}
-            given |= {"encoder": {"name": "efficientnet-lite0", "locked": True}}
-            given |= {"views": {"preset": "laclip", "size": 160}}
-            given |= {"optimizer": {"weight_decay": 0.2, "warmup_epochs": 1}}
-            unseen = open_images(place / "test.parquet", needs_index=True)
-        else:
-            count = 256 if settings.is_quick else 2048
-            given |= {"source": f"shapes?count={count}&size=24&captioned=yes", "encoder": {"name": "small"}}
-            given |= {"steps": 40 if settings.is_quick else 300, "batch_size": 128}
-            given |= {"method_settings": {"text": {"depth": 1, "width": 64}}}
-            unseen = open_images(f"shapes?count={count}&size=24&seed=1&captioned=yes", needs_index=True)
-        run = train(prepare(given).config, looks_back=False)
+        run = train(prepare({**given, "out": str(out), "seed": seed}).config, looks_back=False)
         features = run.features if is_real else None
         yield open_run(run), unseen
 
 
 def run(settings: LabSettings) -> Outcome:
+    """Of trained runs (two at least), each compared on images and captions that are the same for all."""
+    graph, kernels = None, []
     with TemporaryDirectory() as place:
-        return outcome(towers(settings, Path(place)), seed=settings.seed)
-
-
-def outcome(runs: Iterator[tuple[OpenedRun, Source]], *, seed: int = 0) -> Outcome:
-    """Of trained runs (two at least), each with images and captions to compare them on, the same for all."""
-    samples, example, graph = [], None, None
-    for opened, source in runs:
-        if graph is None:
-            graph = word_graph([source.captions(index) for index in range(len(source))])
-        kernel = learned_kernel(opened, source, graph.words)
-        samples.append(compared(kernel, graph, seed=seed))
-        example = kernel if example is None else example
+        for opened, source in towers(settings, Path(place)):
+            graph = graph or word_graph([source.captions(index) for index in range(len(source))])
+            kernels.append(learned_kernel(opened, source, graph.words))
     assert graph is not None
-    assert example is not None
+    samples = [compared(kernel, graph, seed=settings.seed) for kernel in kernels]
     widths = _widths(graph)
     points = {name: {side: _over_seeds([sample[name][side] for sample in samples]) for side in SIDES} for name in NAMES}
     images, words = graph.weights.shape
     data = {"images": images, "words": words, "seeds": len(samples), "widths": widths, **points}
-    figures = {"": _figure(widths, points, graph.weights.shape), "words": _words_figure(example, graph)}
+    figures = {"": _figure(widths, points, graph.weights.shape), "words": _words_figure(kernels[0], graph)}
     return Outcome(data, figures, _lines(widths, points, graph.weights.shape))
 
 

@@ -1,7 +1,5 @@
 """Two ways down: L-BFGS for what is computed whole, Adam for what is drawn; and pairs to draw."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 
 import torch

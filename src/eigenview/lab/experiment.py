@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,21 +53,17 @@ class Experiment:
     run: Callable[[LabSettings], Outcome]
 
 
-def _in(module: str) -> Callable[[LabSettings], Outcome]:
+def run_module(module: str, settings: LabSettings) -> Outcome:
     """``run`` of ``eigenview.lab.<module>``, imported when called."""
-
-    def run(settings: LabSettings) -> Outcome:
-        place = f"{__package__}.{module}"
-        try:
-            room = import_module(place)
-        except ModuleNotFoundError as error:
-            if error.name != place:
-                raise
-            raise SettingError(f"this experiment has no module {place}; is this an incomplete installation?") from None
-        outcome: Outcome = room.run(settings)
-        return outcome
-
-    return run
+    place = f"{__package__}.{module}"
+    try:
+        room = import_module(place)
+    except ModuleNotFoundError as error:
+        if error.name != place:
+            raise
+        raise SettingError(f"this experiment has no module {place}; is this an incomplete installation?") from None
+    outcome: Outcome = room.run(settings)
+    return outcome
 
 
 LISTED = {  # name, which is that of the module too: title, claim
@@ -117,7 +114,8 @@ LISTED = {  # name, which is that of the module too: title, claim
     ),
 }
 EXPERIMENTS = Table(
-    "experiment", {name: Experiment(name, *said, run=_in(name.replace("-", "_"))) for name, said in LISTED.items()}
+    "experiment",
+    {name: Experiment(name, *said, partial(run_module, name.replace("-", "_"))) for name, said in LISTED.items()},
 )
 
 

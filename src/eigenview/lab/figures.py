@@ -1,4 +1,5 @@
-"""How the laboratory's figures look: one style, colours that the colour-blind tell apart, sizes that can be read.
+"""Means over seeds with their intervals, and how the laboratory's figures look: one style, colours that the
+colour-blind tell apart, sizes that can be read.
 
 matplotlib comes with the extra ``lab`` and is imported only when a figure is drawn. Figures are made without pyplot:
 no window, no global list of figures, any thread.
@@ -7,19 +8,22 @@ no window, no global list of figures, any thread.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from eigenview.diagnostics.estimates import mean_of_sets
+from eigenview.errors import SettingError
 from eigenview.extras import extra_module
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from eigenview.lab.agreement import Interval
-
+Interval = dict[str, float]  # mean, low, high
 COLOURS = (  # Okabe & Ito 2008, yellow left out: too pale for lines on white
     "#0072B2",  # blue
     "#D55E00",  # vermilion
@@ -52,6 +56,38 @@ STYLE: dict[str, object] = {
     "image.cmap": "viridis",
     "axes.formatter.use_mathtext": True,
 }
+
+
+def interval(values: Sequence[float], *, within: tuple[float, float] = (-math.inf, math.inf)) -> Interval:
+    """The mean over seeds (or other independent repeats, at least two) with Student's 95% interval.
+
+    ``within`` cuts the interval to the values that the figure can have.
+    """
+    if len(values) < 2:
+        raise SettingError(f"an interval needs at least two repeats; got {len(values)}")
+    mean = mean_of_sets(list(values), 1, within=within)
+    return {"mean": mean.value, "low": mean.low, "high": mean.high}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What an experiment measures in every run: its name in a figure, and the values it can have."""
+
+    title: str
+    low: float = -math.inf
+    high: float = math.inf
+
+
+def intervals(samples: Sequence[Mapping[str, float]], measures: Mapping[str, Measure]) -> dict[str, Interval]:
+    """The interval of each measure over samples that each have them all."""
+    ends = {key: (measure.low, measure.high) for key, measure in measures.items()}
+    return {key: interval([sample[key] for sample in samples], within=within) for key, within in ends.items()}
+
+
+def written(interval: Interval, digits: int = 3, *, sign: str = "") -> str:
+    """mean [low, high]; ``sign="+"`` writes that of positive numbers too."""
+    mean, low, high = (f"{interval[key]:{sign}.{digits}f}" for key in ("mean", "low", "high"))
+    return f"{mean} [{low}, {high}]"
 
 
 @contextmanager

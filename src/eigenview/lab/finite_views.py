@@ -1,30 +1,34 @@
-"""Digits with finitely many views, all of them known: shifts and small turns, seen coarsely.
+"""Digits with finitely many views, all of them known, so that the graph of pairs is, too, exactly.
+
+Shifted by a pixel each way, for a small encoder to be trained on; or shifts and small turns, seen coarsely:
 
 27 views an image: nine shifts by at most a pixel × three turns. At full resolution hardly any two digits share a view,
 and the augmentation graph is one island an image. So views are coarse: averaged over squares, and each average rounded
 down to a few levels. Then different digits do meet, π is a table, and everything about it can be computed exactly.
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from scipy import sparse
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d, affine_grid, grid_sample, pad
 
 from eigenview.data import open_source
-from eigenview.errors import SettingError
-from eigenview.lab.images import Pair, labelled
+from eigenview.errors import DataError, SettingError
+from eigenview.lab.images import Pair, digits, labelled
 from eigenview.lab.view_graph import ViewGraph
+from eigenview.losses import info_nce
+from eigenview.nn import MLP
 
 TURN = 12.0  # degrees
 SHIFTS = tuple((down, right) for down in (-1, 0, 1) for right in (-1, 0, 1))
 VIEWS = 3 * len(SHIFTS)
+CROSS = ((0, 0), (0, -1), (0, 1), (-1, 0), (1, 0))  # as it is, and one pixel each way
+
 DARK = 0.35  # a square is dark when its mean is above this, where there are two levels
 
 
@@ -97,3 +101,56 @@ def shifted(images: Tensor, down: int, right: int, *, step: int = 1, mode: str =
     wide = pad(images, (step,) * 4, mode=mode)
     top, left = step * (1 - down), step * (1 - right)
     return wide[:, :, top : top + height, left : left + width]
+
+
+@dataclass(frozen=True)
+class ShiftedDigits:
+    """All views of some digits, view by view: view v of item i is row v·items + i."""
+
+    views: Tensor  # (5·items, 64) in [0, 1]
+    items: int
+
+    @property
+    def pairs(self) -> Tensor:
+        """π (n, n), total 1: a pair is two different views of one item, all equally likely. Float64."""
+        item = torch.arange(len(self.views)) % self.items
+        together = (item[:, None] == item).double().fill_diagonal_(0)
+        return together / together.sum()
+
+    def draw(self, batch: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Two different views of each of ``batch`` different items, drawn from π but that no item comes twice."""
+        item = torch.randperm(self.items, generator=generator)[:batch]
+        first = torch.randint(len(CROSS), item.shape, generator=generator)
+        second = (first + torch.randint(1, len(CROSS), item.shape, generator=generator)) % len(CROSS)
+        return self.views[first * self.items + item], self.views[second * self.items + item]
+
+
+def shifted_digits(items: int) -> ShiftedDigits:
+    """The first ``items`` training digits, as they are and shifted by a pixel each way, borders filled with 0."""
+    images = digits().train
+    if not 1 <= items <= len(images):
+        raise DataError(f"there are {len(images)} training digits; got {items} items")
+    views = [shifted(images[:items].float() / 255, *by) for by in CROSS]
+    return ShiftedDigits(torch.cat(views).flatten(1), items)
+
+
+def train_encoder(
+    digits: ShiftedDigits, *, temperature: float, steps: int, batch: int, seed: int
+) -> Iterator[tuple[int, nn.Module, float]]:
+    """An MLP trained by sampled InfoNCE and Adam: (step, encoder, loss) before every step and after the last.
+
+    The loss is that of the step's batch (of a new one after the last).
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        encoder = MLP(digits.views.shape[1], 256, 16)
+    generator = torch.Generator().manual_seed(seed)
+    optimizer = torch.optim.Adam(encoder.parameters(), lr=2e-3)
+    for step in range(steps + 1):
+        first, second = digits.draw(batch, generator)
+        loss = info_nce(encoder(first), encoder(second), temperature=temperature)
+        yield step, encoder, float(loss.detach())
+        if step < steps:
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()

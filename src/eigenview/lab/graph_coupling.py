@@ -5,27 +5,23 @@ sampled InfoNCE against H for growing batches; H = (1/τ)·tr(ZᵀLZ) + Σ log-p
 random graphs sampled from their definition against their closed form; the three priors side by side.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 
 import torch
 from matplotlib.figure import Figure
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from eigenview.graph import Coupling, GaussianKernel, from_graph
 from eigenview.graph.laplacian import laplacian_trace
-from eigenview.lab.agreement import Interval, interval, written
 from eigenview.lab.descent import minimised
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, MARKERS, band, panels
+from eigenview.lab.figures import COLOURS, MARKERS, Interval, band, interval, panels, written
+from eigenview.lab.finite_views import shifted_digits, train_encoder
 from eigenview.lab.planted import planted_graph, row_normalised
-from eigenview.lab.priors import Reached, side_by_side
-from eigenview.lab.random_graphs import FieldSample, field_sample, sampled_by_rejection
+from eigenview.lab.random_graphs import FieldSample, Reached, field_sample, sampled_by_rejection, side_by_side
 from eigenview.lab.sampled_info_nce import BatchSize, Copies, Population, balanced, measured
-from eigenview.lab.shifted_digits import shifted_digits, train_encoder
 
 TEMPERATURE = 0.5
 COPIES: tuple[Copies, ...] = ("apart", "count")
@@ -94,8 +90,32 @@ def run(settings: LabSettings) -> Outcome:
         "field": _field_figure(field),
         "priors": _priors_figure(priors),
     }
-    lines = [_convergence_line(curve) for curve in convergence]
-    lines += [_training_line(training), _field_line(field, exact, sampled), *map(_prior_line, priors)]
+    lines = []
+    for curve in convergence:
+        size = next(size for size in curve.of("apart") if size.batch == 256)
+        lines.append(
+            f"{curve.embeddings} embeddings of {curve.objects} objects: over {curve.batches} batches of 256 pairs "
+            f"InfoNCE is off H/n = {curve.exact:.4f} by {written(size.bias, 5, sign='+')}; c/(2B−1) "
+            f"foretells {size.foretold:+.5f}; one batch spreads by {size.spread:.4f}. Copies of oneself among the "
+            f"negatives move the limit by {curve.limits[1] - curve.limits[0]:+.4f}."
+        )
+    lines += [
+        f"H = trace/τ + log-partition before each of {len(training.difference)} steps of training: relative difference "
+        f"at most {max(training.difference):.1e}. Per object the trace goes from {training.trace[0]:.3f} to "
+        f"{training.trace[-1]:.3f} and the log-partition from {training.partition[0]:.3f} to "
+        f"{training.partition[-1]:.3f}.",
+        f"{field.accepted} of {field.proposals} proposed graphs had out-degree one (share "
+        f"{field.accepted / field.proposals:.5f}, foretold {field.acceptance_foretold:.5f}); total variation to ∏P "
+        f"{field.total_variation[-1]:.5f}, sampling noise alone {field.noise_alone[-1]:.5f}; χ² p = "
+        f"{field.p_value:.2f}. −log P(W_Z = W_X) averages {written(sampled, 4)}, "
+        f"H = {exact:.4f}.",
+    ]
+    for reached in priors:
+        lines.append(
+            f"prior {reached.prior}: loss {reached.loss:.3f} over a floor of {reached.floor:.3f} (start "
+            f"{reached.start:.3f}); rows of Q sum to {reached.lowest_row_sum:.3f} to {reached.highest_row_sum:.3f}, "
+            f"all of it to {reached.total:.3f}; ARI with the blocks {reached.rand_index:.2f}."
+        )
     return Outcome(data, figures, lines)
 
 
@@ -127,8 +147,8 @@ def along_training(settings: LabSettings) -> Training:
     pairs = digits.pairs
     nodes = len(pairs)
     rows: list[tuple[float, ...]] = []
-
-    def watch(_: int, encoder: nn.Module, loss: float) -> None:
+    training = train_encoder(digits, temperature=temperature, steps=steps, batch=batch, seed=settings.seed)
+    for _, encoder, loss in training:
         with torch.no_grad():
             views = normalize(encoder(digits.views).double(), dim=1)
             whole = float(cross_entropy_of_graphs(views, pairs, temperature))
@@ -136,8 +156,6 @@ def along_training(settings: LabSettings) -> Training:
         difference = abs(whole - trace - partition) / whole
         sampled = loss + math.log((nodes - 1) / (2 * batch - 1))
         rows.append((whole / nodes, trace / nodes, partition / nodes, difference, sampled))
-
-    train_encoder(digits, temperature=temperature, steps=steps, batch=batch, seed=settings.seed, watch=watch)
     return Training(nodes, batch, temperature, *map(list, zip(*rows, strict=True)))
 
 
@@ -153,43 +171,6 @@ def sampled_field(settings: LabSettings) -> tuple[FieldSample, float, Interval]:
     surprise = -log_walk[torch.arange(4), graphs].sum(dim=1)
     exact = float(cross_entropy_of_graphs(rows, weights, TEMPERATURE))
     return field_sample(weights, graphs, proposals=proposals), exact, interval(surprise.tolist())
-
-
-def _convergence_line(curve: Convergence) -> str:
-    size = next(size for size in curve.of("apart") if size.batch == 256)
-    return (
-        f"{curve.embeddings} embeddings of {curve.objects} objects: over {curve.batches} batches of 256 pairs InfoNCE "
-        f"is off H/n = {curve.exact:.4f} by {written(size.bias, 5, sign='+')}; c/(2B−1) "
-        f"foretells {size.foretold:+.5f}; one batch spreads by {size.spread:.4f}. Copies of oneself among the "
-        f"negatives move the limit by {curve.limits[1] - curve.limits[0]:+.4f}."
-    )
-
-
-def _training_line(training: Training) -> str:
-    return (
-        f"H = trace/τ + log-partition before each of {len(training.difference)} steps of training: relative difference "
-        f"at most {max(training.difference):.1e}. Per object the trace goes from {training.trace[0]:.3f} to "
-        f"{training.trace[-1]:.3f} and the log-partition from {training.partition[0]:.3f} to "
-        f"{training.partition[-1]:.3f}."
-    )
-
-
-def _field_line(field: FieldSample, exact: float, sampled: Interval) -> str:
-    return (
-        f"{field.accepted} of {field.proposals} proposed graphs had out-degree one (share "
-        f"{field.accepted / field.proposals:.5f}, foretold {field.acceptance_foretold:.5f}); total variation to ∏P "
-        f"{field.total_variation[-1]:.5f}, sampling noise alone {field.noise_alone[-1]:.5f}; χ² p = "
-        f"{field.p_value:.2f}. −log P(W_Z = W_X) averages {written(sampled, 4)}, "
-        f"H = {exact:.4f}."
-    )
-
-
-def _prior_line(reached: Reached) -> str:
-    return (
-        f"prior {reached.prior}: loss {reached.loss:.3f} over a floor of {reached.floor:.3f} (start "
-        f"{reached.start:.3f}); rows of Q sum to {reached.lowest_row_sum:.3f} to {reached.highest_row_sum:.3f}, all of "
-        f"it to {reached.total:.3f}; ARI with the blocks {reached.rand_index:.2f}."
-    )
 
 
 def _convergence_figure(curves: list[Convergence]) -> Figure:

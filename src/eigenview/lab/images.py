@@ -1,7 +1,5 @@
 """The laboratory's images: the digits and, where there is data, CIFAR-10, with their views."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path

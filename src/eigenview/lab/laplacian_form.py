@@ -4,8 +4,6 @@ The same for the normalised Laplacians, each in its own coordinates: for the sym
 x_i, for the random-walk one in the inner product weighted by the degrees, xᵀD·L·x. Everything here is exact.
 """
 
-from __future__ import annotations
-
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor

@@ -1,7 +1,5 @@
 """Graphs with clusters put there on purpose, and the eigenvectors that should find them."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ Where InfoNCE and spectral clustering are the same, and where only alike:
 - only close at the minimum: nothing makes the columns orthonormal there, the log-partition shapes them.
 """
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -20,12 +18,11 @@ from torch import Tensor
 from eigenview.graph import Coupling, GaussianKernel, Kernel, from_graph
 from eigenview.graph.kernel_text import read_kernel
 from eigenview.graph.laplacian import spectral_clustering
-from eigenview.lab.agreement import Measure, angle_to, clusters_of, intervals, principal_angles, rand_index, written
 from eigenview.lab.descent import free_embeddings
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, MARKERS, curve, means, panels
+from eigenview.lab.figures import COLOURS, MARKERS, Measure, curve, intervals, means, panels, written
 from eigenview.lab.planted import PlantedGraph, detectable_mixing, eigenvectors, planted_graph
-from eigenview.lab.similarity import linear_cka
+from eigenview.lab.similarity import angle_to, clusters_of, linear_cka, principal_angles, rand_index
 
 BLOCKS, SIZE, DEGREE, WIDTH = 4, 30, 12.0, 8
 KERNELS = {  # not the cosine: on the sphere it is the Gaussian's walk

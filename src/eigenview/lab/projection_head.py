@@ -5,8 +5,6 @@ features before it need not. Here the same encoder is trained with no head, a li
 the way is measured: alignment, uniformity, effective rank, accuracy, and whether it still tells how a view was moved.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import torch
@@ -15,9 +13,8 @@ from torch import Tensor, nn
 
 from eigenview.diagnostics import alignment_figure, effective_rank, uniformity_figure
 from eigenview.errors import SettingError
-from eigenview.lab.agreement import Interval, Measure, intervals, written
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, panels, reach
+from eigenview.lab.figures import COLOURS, Interval, Measure, intervals, panels, reach, written
 from eigenview.lab.finite_views import SHIFTS, shifted
 from eigenview.lab.images import ImageSet, first_of_each, on_images
 from eigenview.lab.small_encoders import (

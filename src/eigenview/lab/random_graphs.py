@@ -3,19 +3,26 @@
 Three priors Ω. ``out_degree``: every node has exactly one outgoing edge; then rows are independent and
 P(W; π) = ∏_i P_{i, w(i)} with P the row-normalised π. ``edges``: the graph has exactly one edge, drawn from π / Σπ
 (with more than one edge that form holds for multigraphs, where an edge may be drawn twice). ``bernoulli``: Ω = 1, every
-edge by itself with probability π/(1+π).
+edge by itself with probability π/(1+π). Side by side, they couple the same graph and kernel as rows, as one whole, and
+edge by edge.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
+from functools import reduce
 
 import torch
 from scipy import stats
 from torch import Tensor
+from torch.nn.functional import normalize
 
+from eigenview.graph import Coupling, GaussianKernel, from_graph
 from eigenview.graph.coupling import Prior
-from eigenview.lab.planted import row_normalised
+from eigenview.lab.descent import minimised
+from eigenview.lab.planted import planted_graph, row_normalised
+from eigenview.lab.similarity import clusters_of, rand_index
+
+PRIORS: tuple[Prior, ...] = ("out_degree", "edges", "bernoulli")
+KERNEL = GaussianKernel(0.1)
 
 
 def edge_probabilities(weights: Tensor, prior: Prior) -> Tensor:
@@ -28,10 +35,7 @@ def edge_probabilities(weights: Tensor, prior: Prior) -> Tensor:
 
 def closed_form(weights: Tensor) -> Tensor:
     """(nⁿ,) the ``out_degree`` probability of every choice of neighbours, in the order of :func:`graph_number`."""
-    rows = row_normalised(weights)
-    joint = torch.ones(1, dtype=rows.dtype)
-    for row in rows:
-        joint = (joint[:, None] * row).flatten()
+    joint: Tensor = reduce(torch.kron, row_normalised(weights))
     return joint
 
 
@@ -107,3 +111,59 @@ def field_sample(weights: Tensor, graphs: Tensor, *, proposals: int) -> FieldSam
         expected[possible].tolist(),
         (seen[-1] / seen[-1].sum())[possible].tolist(),
     )
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What free embeddings reach under one prior."""
+
+    prior: Prior
+    target: list[list[float]]  # E[W_X]
+    reached: list[list[float]]  # E[W_Z], the Q of the embeddings
+    start: float  # the loss of the random start
+    loss: float
+    floor: float  # the entropy of the target: no kernel graph gets below
+    lowest_row_sum: float  # of Q
+    highest_row_sum: float
+    total: float
+    rand_index: float  # of its clusters with the planted blocks
+
+
+def side_by_side(size: int, *, seed: int) -> list[Reached]:
+    """Three blocks of ``size`` nodes whose weights differ up to tenfold, so that degrees tell the priors apart."""
+    graph = planted_graph(blocks=3, size=size, degree=min(6.0, size - 2.0), mixing=0.1, seed=seed)
+    strength = torch.linspace(0.3, 1.0, size, dtype=torch.float64).repeat(3)
+    weights = graph.weights * strength[:, None] * strength
+    generator = torch.Generator().manual_seed(seed)
+    start = normalize(torch.randn(len(weights), 3, generator=generator, dtype=torch.float64), dim=1)
+    return [_reached(prior, weights, graph.labels, start) for prior in PRIORS]
+
+
+def _reached(prior: Prior, weights: Tensor, labels: Tensor, start: Tensor) -> Reached:
+    target = edge_probabilities(weights, prior)
+    coupling = Coupling(KERNEL, prior=prior, reduction="sum")
+
+    def objective(rows: Tensor) -> Tensor:
+        return coupling(rows, target=from_graph(target, as_indicators=True))
+
+    rows = normalize(minimised(objective, start, steps=200), dim=1)
+    reached = edge_probabilities(KERNEL(rows, rows).exp(), prior)
+    row_sums = reached.sum(dim=1)
+    return Reached(
+        prior,
+        target.tolist(),
+        reached.tolist(),
+        float(objective(start)),
+        float(objective(rows)),
+        entropy(target, prior),
+        float(row_sums.min()),
+        float(row_sums.max()),
+        float(reached.sum()),
+        rand_index(clusters_of(rows, 3), labels),
+    )
+
+
+def entropy(probabilities: Tensor, prior: Prior) -> float:
+    """The least a cross-entropy with this target can be: −Σ p log p, and −Σ (1−p) log(1−p) too where edges are free."""
+    value = torch.special.entr(probabilities).sum()
+    return float(value + torch.special.entr(1 - probabilities).sum() if prior == "bernoulli" else value)

@@ -4,8 +4,6 @@ Moummad, Pasdeloup & Farrugia (2023) draw it as their figure 1: W_ij = exp(z_i·
 sends P_{i,i⁺} "toward 1". On the sphere it cannot get there at their τ = 1: see :func:`ceiling`.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -19,9 +17,8 @@ from torch.nn.functional import normalize
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.graph.laplacian import eigengap
-from eigenview.lab.agreement import interval, written
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import panels
+from eigenview.lab.figures import interval, panels, written
 from eigenview.lab.images import ImageSet, first_of_each, on_images
 from eigenview.lab.small_encoders import build_branch, encoded, fit
 from eigenview.losses import RandomWalkLaplacian

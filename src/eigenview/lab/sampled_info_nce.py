@@ -10,8 +10,6 @@ log(2B − 1) where H's grows as log(n − 1): the loss is compared after adding
 - weights: anchors are drawn as often as π says, so H weights rows by π's row sums (equal in a balanced graph).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -21,8 +19,8 @@ from torch import Tensor
 
 from eigenview.errors import DataError
 from eigenview.graph import Kernel
-from eigenview.lab.agreement import Interval, interval
 from eigenview.lab.descent import drawn_pairs
+from eigenview.lab.figures import Interval, interval
 from eigenview.lab.planted import row_normalised
 
 Copies = Literal["apart", "count"]

@@ -3,8 +3,7 @@
 No trainer and no run directory: a loop of ten lines around the library's losses, so that an experiment reads whole.
 """
 
-from __future__ import annotations
-
+from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -44,16 +43,11 @@ class Judged:
         return {name: getattr(self, name) for name in ("alignment", "uniformity", "linear", "knn")}
 
 
-class Branch(nn.Module):
+class Branch(nn.Sequential):
     """An encoder and its head: images (n, c, h, w) → features (n, 256) → embeddings (n, d), not yet on the sphere."""
 
-    def __init__(self, encoder: nn.Module, head: nn.Module) -> None:
-        super().__init__()
-        self.encoder, self.head = encoder, head
-
-    def forward(self, images: Tensor) -> Tensor:
-        embeddings: Tensor = self.head(self.encoder(images))
-        return embeddings
+    encoder: nn.Module
+    head: nn.Module
 
 
 def build_branch(images: ImageSet, *, output: int, head: HeadKind = "mlp", seed: int = 0) -> Branch:
@@ -66,7 +60,7 @@ def build_branch(images: ImageSet, *, output: int, head: HeadKind = "mlp", seed:
             encoder = nn.Sequential(nn.Flatten(), MLP(channels * side * side, FEATURES, FEATURES), nn.GELU())
         else:
             encoder = build_encoder("small", channels=channels, image_size=side)
-        return Branch(encoder, build_projection(head, output))
+        return Branch(OrderedDict(encoder=encoder, head=build_projection(head, output)))
 
 
 def build_projection(kind: HeadKind, output: int) -> nn.Module:

@@ -5,21 +5,31 @@ gives a sampled view x with A_σ(x|x̄) ∝ Σ_a exp(−‖x − a‖²/2σ²) o
 augmentation, seen at the sampled views. σ → 0 gives the islands back, σ → ∞ makes all images alike.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from scipy import sparse
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.evaluation import knn_predict
-from eigenview.lab.agreement import clusters_of, leading_directions, rand_index
+from eigenview.lab.experiment import Outcome
+from eigenview.lab.figures import COLOURS, MARKERS, panels
 from eigenview.lab.images import ImageSet
-from eigenview.lab.similarity import captured, linear_cka, shared_neighbours
+from eigenview.lab.similarity import (
+    captured,
+    clusters_of,
+    leading_directions,
+    linear_cka,
+    rand_index,
+    shared_neighbours,
+)
 from eigenview.lab.small_encoders import build_branch, encoded, fit
 from eigenview.lab.view_graph import GraphSpectrum, ViewGraph
 from eigenview.losses import SpectralContrastive
@@ -81,44 +91,25 @@ def smoothed_graph(squared: Tensor, image: Tensor, bandwidth: float) -> ViewGrap
     return ViewGraph(kept)
 
 
-def train_on(images: ImageSet, *, steps: int, seed: int = 0) -> tuple[nn.Module, nn.Module]:
-    """(untrained, trained) encoders: the encoder ``small`` by the spectral contrastive loss, head of 64 dimensions."""
-    untrained = build_branch(images, output=64, seed=seed)
-    branch = build_branch(images, output=64, seed=seed)
-    draw = images.random_pairs(batch=256, seed=seed)
-    fit(branch, draw, SpectralContrastive(mu=10.0), steps=steps)
-    return untrained.encoder, branch.encoder
-
-
-@dataclass(frozen=True)
-class AtBandwidth:
-    """What the smoothed graph says at one bandwidth, and how far an encoder agrees with it."""
-
-    bandwidth: float  # in units of the nearest stranger's distance
-    components: int
-    eigenvalues: tuple[float, ...]
-    clusters_by_gap: int
-    rand_index: float  # of ten spectral clusters of the images with the classes
-    accuracy: float  # of 10-NN in the spectral embedding, leaving the image itself out
-    agreement: dict[str, dict[str, float]]  # by encoder
-
-
 def compare(
     sampled: SampledViews, graph: ViewGraph, encoders: dict[str, Tensor], bandwidth: float, *, seed: int = 0
-) -> AtBandwidth:
-    """``encoders``: features (V, d) of the sampled views by name."""
+) -> dict[str, Any]:
+    """What the smoothed graph says at one bandwidth, and how far encoders agree with it.
+
+    ``encoders``: features (V, d) of the sampled views by name; ``bandwidth``: in units of the nearest stranger's.
+    """
     spectrum = graph.spectrum(DIMENSIONS + 1)
     spectral = spectrum.embedding(DIMENSIONS)
     labels = sampled.labels[: len(torch.unique(sampled.image))]
-    return AtBandwidth(
-        bandwidth=bandwidth,
-        components=int(graph.components().max()) + 1,
-        eigenvalues=tuple(spectrum.eigenvalues.tolist()),
-        clusters_by_gap=spectrum.clusters_by_gap(),
-        rand_index=rand_index(spectrum.image_clusters(10, seed=seed), labels),
-        accuracy=image_accuracy(_of_images(spectral, sampled.image), labels),
-        agreement={name: agreement(rows, spectrum, spectral) for name, rows in encoders.items()},
-    )
+    return {
+        "bandwidth": bandwidth,
+        "components": int(graph.components().max()) + 1,
+        "eigenvalues": spectrum.eigenvalues.tolist(),
+        "clusters_by_gap": spectrum.clusters_by_gap(),
+        "rand_index": rand_index(spectrum.image_clusters(10, seed=seed), labels),  # of ten clusters with the classes
+        "accuracy": image_accuracy(_of_images(spectral, sampled.image), labels),  # in the spectral embedding
+        "agreement": {name: agreement(rows, spectrum, spectral) for name, rows in encoders.items()},
+    }
 
 
 def agreement(features: Tensor, spectrum: GraphSpectrum, spectral: Tensor) -> dict[str, float]:
@@ -162,3 +153,78 @@ def _of_images(rows: Tensor, image: Tensor) -> Tensor:
     means = means / torch.bincount(image).to(rows.dtype)[:, None]
     off: Tensor = means - means.mean(dim=0)
     return torch.where(off.norm(dim=1, keepdim=True) > 0, off, torch.full_like(off, float(np.finfo(np.float32).eps)))
+
+
+def look_at_photographs(images: ImageSet, *, seed: int) -> Outcome:
+    """The smoothed graph of sampled views at every bandwidth, against an encoder trained on such views.
+
+    The encoder ``small`` by the spectral contrastive loss, head of 64 dimensions; and the same untrained.
+    """
+    sampled = sample_views(images, items=1000, pairs=2, seed=seed)
+    squared = squared_distances(sampled.pixels)
+    unit = nearest_stranger(squared, sampled.image)
+    untrained, branch = (build_branch(images, output=64, seed=seed) for _ in range(2))
+    fit(branch, images.random_pairs(batch=256, seed=seed), SpectralContrastive(mu=10.0), steps=120)
+    encoders = {"pixels": None, "untrained": untrained.encoder, "trained": branch.encoder}
+    features = {name: features_of(sampled, encoder) for name, encoder in encoders.items()}
+    bandwidths = [
+        compare(sampled, smoothed_graph(squared, sampled.image, share * unit), features, share, seed=seed)
+        for share in BANDWIDTHS
+    ]
+    smoothed = {
+        "unit": unit,
+        "views": len(sampled.image),
+        "images": 1000,
+        "encoders": {name: encoder_scores(rows, sampled) for name, rows in features.items()},
+        "bandwidths": bandwidths,
+    }
+    return Outcome(smoothed, {images.figure: _figure(smoothed)}, _lines(smoothed))
+
+
+def _lines(smoothed: dict[str, Any]) -> list[str]:
+    lines = [
+        f"CIFAR-10, {name}: 10-NN {encoder['accuracy']:.3f}, ARI {encoder['rand_index']:.3f}."
+        for name, encoder in smoothed["encoders"].items()
+    ]
+    for row in smoothed["bandwidths"]:
+        said = [f"{name} {encoder['cka']:.2f}, {encoder['captured']:.2f}" for name, encoder in row["agreement"].items()]
+        lines.append(
+            f"CIFAR-10, σ = {row['bandwidth']} nearest strangers: {row['components']} components, "
+            f"{row['clusters_by_gap']} clusters by the gap, 10-NN of the spectral embedding {row['accuracy']:.3f}, ARI "
+            f"{row['rand_index']:.3f}; CKA and eigenfunctions explained: {'; '.join(said)}."
+        )
+    return lines
+
+
+def _figure(data: Mapping[str, Any]) -> Figure:
+    """Spectra, agreement with the encoders, and accuracy, along the bandwidths."""
+    figure, (spectra, agreement, accuracy) = panels(1, 3, width=5.1, height=4.2)
+    rows = data["bandwidths"]
+    shares = [row["bandwidth"] for row in rows]
+    for row, colour in zip(rows, COLOURS, strict=False):
+        draw_spectrum(spectra, row["eigenvalues"], marker="o", markersize=3, color=colour, label=row["bandwidth"])
+    spectra.set_title("eigenvalues by bandwidth")
+    spectra.legend(title="σ / nearest stranger", title_fontsize=9, fontsize=8.5, ncols=2, loc="best")
+    for (name, encoder), colour, marker in zip(data["encoders"].items(), COLOURS, MARKERS, strict=False):
+        names = {"cka": f"{name}: CKA", "captured": "explained R²", "neighbours": "shared neighbours"}
+        for (key, label), line in zip(names.items(), ("-", "--", ":"), strict=True):
+            values = [row["agreement"][name][key] for row in rows]
+            agreement.plot(shares, values, line, marker=marker, color=colour, label=label)
+        accuracy.axhline(encoder["accuracy"], color=colour, linestyle="--", label=name)
+    agreement.set(title="agreement with the spectral embedding", ylim=(0, 1.35))
+    agreement.legend(fontsize=7.5, ncols=3, loc="upper center")
+    values = [row["accuracy"] for row in rows]
+    accuracy.plot(shares, values, marker="o", color=COLOURS[6], label="spectral embedding of the graph")
+    accuracy.axhline(0.1, color="black", linestyle=":", linewidth=1, label="chance")
+    accuracy.set(title="10-NN accuracy of images", ylim=(0.05, 0.6))
+    accuracy.legend(loc="upper left")
+    for place in (agreement, accuracy):
+        place.set(xscale="log", xlabel="bandwidth σ / nearest stranger's distance")
+        place.set_xticks(shares, [f"{share:g}" for share in shares])
+        place.minorticks_off()
+    return figure
+
+
+def draw_spectrum(axes: Axes, eigenvalues: Sequence[float], **style: Any) -> None:
+    axes.plot(range(1, len(eigenvalues) + 1), eigenvalues, **style)
+    axes.set(xlabel="number", ylabel="eigenvalue of the normalised Laplacian")

@@ -7,18 +7,16 @@ approximation of rank k: the top eigenvectors F* of Ā scaled by the roots of th
 Eigenvalues below 0 cannot be factorised and count as 0; at a tie γ_k = γ_{k+1} the space is not unique.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from eigenview.lab.agreement import interval, principal_angles, rotation_to
 from eigenview.lab.descent import descended, drawn_pairs, minimised
 from eigenview.lab.experiment import LabSettings, Outcome
-from eigenview.lab.figures import COLOURS, panels
+from eigenview.lab.figures import COLOURS, interval, panels
+from eigenview.lab.similarity import principal_angles, rotation_to
 from eigenview.losses import spectral_contrastive
 
 Columns = dict[str, list[float]]

@@ -7,8 +7,6 @@ not (P1) itself. The slide's form τ·g(τ) is the same Lagrangian times τ: sam
 lies at τ → 0, where it is max ψ − ψ₁, so the best temperature is that of g.
 """
 
-from __future__ import annotations
-
 import math
 from dataclasses import asdict, dataclass
 
@@ -16,13 +14,13 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 from scipy import optimize
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import normalize
 
 from eigenview.errors import DataError, ShapeError
 from eigenview.lab.experiment import LabSettings, Outcome
 from eigenview.lab.figures import COLOURS, band, panels
-from eigenview.lab.shifted_digits import ShiftedDigits, shifted_digits, train_encoder
+from eigenview.lab.finite_views import ShiftedDigits, shifted_digits, train_encoder
 from eigenview.losses import entropy_dual, maximum_entropy
 
 TEMPERATURES = (0.05, 0.2, 1.0)  # at which encoders are trained
@@ -34,14 +32,11 @@ def solved_directly(similarities: Tensor) -> tuple[float, Tensor]:
         raise ShapeError(f"one query is (m,) similarities, m >= 2, its positive first; got {tuple(similarities.shape)}")
     psi = np.asarray(similarities.double())
     gap = (psi - psi[0]) / max(np.ptp(psi), 1e-300)  # the constraint's scale does not matter to the problem
-    tiny = 1e-300
-
-    def negative_entropy(alpha: np.ndarray) -> float:
-        return float((alpha * np.log(np.maximum(alpha, tiny))).sum())
-
+    start = np.full(len(psi), 0.02 / len(psi))
+    start[gap.argmax()] += 0.98  # nearly all on the highest: satisfies the constraint
     solved = optimize.minimize(
-        negative_entropy,
-        _feasible_start(gap),
+        lambda alpha: float((alpha * np.log(np.maximum(alpha, 1e-300))).sum()),
+        start,
         jac=lambda alpha: np.log(np.maximum(alpha, 1e-30)) + 1,
         bounds=[(0.0, 1.0)] * len(psi),
         constraints=[
@@ -54,13 +49,6 @@ def solved_directly(similarities: Tensor) -> tuple[float, Tensor]:
     if not np.isfinite(solved.fun):
         raise DataError(f"the solver found no solution: {solved.message}")
     return -float(solved.fun), torch.from_numpy(np.asarray(solved.x, dtype=np.float64))
-
-
-def _feasible_start(gap: np.ndarray) -> np.ndarray:
-    """Half uniform, half on the highest: satisfies the constraint when even the uniform half does not too badly."""
-    start = np.full(len(gap), 0.02 / len(gap))
-    start[gap.argmax()] += 0.98
-    return start
 
 
 def best_dual(similarities: Tensor) -> tuple[float, float]:
@@ -151,10 +139,10 @@ def follow(digits: ShiftedDigits, temperature: float, *, steps: int, seed: int) 
     """
     rows: list[tuple[float, ...]] = []
     places = {round(steps * share) for share in (0, 0.01, 0.02, 0.04, 0.07, 0.12, 0.2, 0.3, 0.4, 0.55, 0.7, 0.85, 1)}
-
-    def watch(step: int, encoder: nn.Module, _: float) -> None:
+    training = train_encoder(digits, temperature=temperature, steps=steps, batch=min(128, digits.items), seed=seed)
+    for step, encoder, _ in training:
         if step not in places:
-            return
+            continue
         with torch.no_grad():
             psi = queries(normalize(encoder(digits.views).double(), dim=1), digits.items)
         best = maximum_entropy(psi, iterations=60)
@@ -163,10 +151,8 @@ def follow(digits: ShiftedDigits, temperature: float, *, steps: int, seed: int) 
         shares = ((best.temperature == 0).double().mean(), best.temperature.isinf().double().mean())
         values = (*shares, *quartiles, entropy_dual(psi, temperature).mean(), best.value.mean())
         rows.append((step, *map(float, values)))
-
-    train_encoder(digits, temperature=temperature, steps=steps, batch=min(128, digits.items), seed=seed, watch=watch)
-    step, *columns = map(list, zip(*rows, strict=True))
-    return Temperatures(temperature, step, *columns)
+    steps_seen, *columns = map(list, zip(*rows, strict=True))
+    return Temperatures(temperature, steps_seen, *columns)
 
 
 def queries(embeddings: Tensor, items: int) -> Tensor:

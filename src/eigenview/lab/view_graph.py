@@ -5,8 +5,6 @@ Images x̄ are drawn alike, and views x from A(x|x̄); two views of one image ma
 views are drawn independently. The normalised Laplacian is I − D^-½ π D^-½, with the views' weights D.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +15,7 @@ from scipy.sparse import csgraph
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
-from eigenview.lab.agreement import clusters_of
+from eigenview.lab.similarity import clusters_of
 
 Array = NDArray[np.float64]
 
@@ -73,10 +71,6 @@ class ViewGraph:
         """(V,) how often each view is drawn, Σ_x' π_xx'."""
         weights: Array = np.asarray(self.choices.sum(axis=0)).ravel() / self.choices.shape[0]
         return weights
-
-    def pair_probabilities(self) -> sparse.csr_array:
-        """π (V, V): symmetric, total 1."""
-        return sparse.csr_array(self.choices.T @ self.choices / self.choices.shape[0])
 
     def components(self) -> NDArray[np.int64]:
         """(n,) the component that holds each image's views: images in different ones share no chain of views."""

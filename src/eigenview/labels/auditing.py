@@ -7,14 +7,12 @@ expectation and maximisation. What a row truly is follows by Bayes, P(true = j |
 a label is doubted more where its class looks impossible, and where others often went wrong in the same way.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from eigenview.evaluation.checks import check_labels, check_several_classes
+from eigenview.evaluation.features import check_labels, check_several_classes
 from eigenview.evaluation.lbfgs import minimise
 from eigenview.evaluation.linear import stratified_folds
 from eigenview.evaluation.logistic import LogisticProblems

@@ -1,7 +1,5 @@
 """What is doubtful about labelled pictures: wrong labels, odd ones out, copies, and leaks into another set."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -12,9 +10,9 @@ from torch import Tensor
 from eigenview.data import Source
 from eigenview.data.source import NO_LABEL
 from eigenview.errors import DataError
+from eigenview.graph.principal import two_projections
 from eigenview.labels.auditing import HEAD_DIRECTIONS, audit_labels
-from eigenview.labels.graph import ImageGraph, image_graph, two_projections
-from eigenview.labels.kept import kept_graph
+from eigenview.labels.graph import ImageGraph, image_graph, kept_graph
 from eigenview.labels.label_files import Column, GivenLabels, write_table
 from eigenview.labels.leaks import SharedPictures, shared_pictures
 from eigenview.names import printable
@@ -135,10 +133,12 @@ def audit(
     kept = kept_graph(stored, rows_known=rows_known)
     graph = kept.graph if len(rows) == len(stored) else image_graph(stored.vectors[rows])
     suspects = _suspects(graph, wide[rows], stored, given, rows, seed)
+    cosine = kept.graph.neighbours.similarity.mean(dim=1)  # with the neighbours that the graph knows
+    odd = cosine.argsort(stable=True)[:outliers].tolist()
     return Audit(
         labels=len(rows),
         suspects=suspects,
-        outliers=_outliers(kept.graph, stored, outliers),
+        outliers=tuple(Outlier(row, stored.paths[row], float(cosine[row])) for row in odd),
         copies=duplicates(stored, source=sources[0]) if copies else None,
         leaks=None if against is None else shared_pictures(stored, against, sources=sources),
         alone=alone,
@@ -174,10 +174,3 @@ def _suspects(
         )
         for place in doubts.ranked.tolist()
     )
-
-
-def _outliers(graph: ImageGraph, stored: Embeddings, most: int) -> tuple[Outlier, ...]:
-    """By the mean cosine with the neighbours that the graph knows, the lowest first."""
-    cosine = graph.neighbours.similarity.mean(dim=1)
-    rows = cosine.argsort(stable=True)[:most].tolist()
-    return tuple(Outlier(row, stored.paths[row], float(cosine[row])) for row in rows)

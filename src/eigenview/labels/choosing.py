@@ -5,8 +5,6 @@ graph, all its edges alike: K(i, j) = G_ij/√(G_ii·G_jj) with G = (I − α·S
 most likely value label spreading finds, so that j is covered as far as a label of i would tell about it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import torch
@@ -79,7 +77,7 @@ def typical(graph: ImageGraph, count: int, labels: Tensor, generator: torch.Gene
     labelled, sizes = cluster[known].bincount(minlength=clusters), cluster.bincount(minlength=clusters)
     picks = _Picks(graph, labels)
     while len(picks.rows) < count:
-        order = sorted(range(clusters), key=lambda one: (int(labelled[one]), -int(sizes[one])))
+        order = sorted(range(clusters), key=lambda cluster: (int(labelled[cluster]), -int(sizes[cluster])))
         for number in order:
             inside = ((cluster == number) & picks.free).nonzero().flatten()
             if len(inside):

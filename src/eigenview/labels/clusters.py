@@ -1,8 +1,5 @@
 """Groups of stored images without labels: their number counted or given, and the pictures most typical of each."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -15,8 +12,7 @@ from eigenview.data import Source
 from eigenview.data.source import NO_LABEL
 from eigenview.diagnostics.clusters import COUNTED, ClusterCount, clustered_rows
 from eigenview.errors import DataError
-from eigenview.labels.graph import ImageGraph
-from eigenview.labels.kept import kept_graph
+from eigenview.labels.graph import ImageGraph, kept_graph
 from eigenview.labels.label_files import Column, write_table
 from eigenview.labels.sheets import Shown, labels_sheet
 from eigenview.labels.spreading import label_spreading
@@ -105,19 +101,14 @@ def cluster_images(stored: Embeddings, clusters: int | None = None, *, seed: int
     nodes = max(COUNTED, 100 * (clusters or 0))
     count, chosen, groups = clustered_rows(stored.vectors, clusters=clusters, nodes=nodes, seed=seed)
     graph = kept_graph(stored).graph
-    return ImageClusters(stored, count, _everyone(graph, chosen, groups, count.clusters), graph)
-
-
-def _everyone(graph: ImageGraph, chosen: Tensor, groups: Tensor, clusters: int) -> Tensor:
-    """(n,) the group of every image, the largest first, from those of some."""
     member = torch.full((len(graph),), NO_LABEL)
     member[chosen] = groups
-    if len(chosen) < len(graph) and clusters > 1:
-        told = label_spreading(graph, member, classes=clusters).argmax(dim=1)
+    if len(chosen) < len(graph) and count.clusters > 1:
+        told = label_spreading(graph, member, classes=count.clusters).argmax(dim=1)
         member = torch.where(member == NO_LABEL, told, member)
     elif len(chosen) < len(graph):
         member = torch.zeros_like(member)
-    order: Sequence[int] = member.bincount(minlength=clusters).argsort(descending=True, stable=True).tolist()
-    place = torch.empty(clusters, dtype=torch.long)
-    place[torch.tensor(order)] = torch.arange(clusters)
-    return place[member]
+    order = member.bincount(minlength=count.clusters).argsort(descending=True, stable=True)  # the largest first
+    place = torch.empty_like(order)
+    place[order] = torch.arange(count.clusters)
+    return ImageClusters(stored, count, place[member], graph)

@@ -2,14 +2,18 @@
 
 Rows are centred, put on the sphere, reduced to their principal directions, joined to their k nearest there by the one
 exact search, and weighed by w_ij = exp(−4·d²_ij/(σ_i·σ_j)), σ_i the distance to the k-th neighbour (Zelnik-Manor
-& Perona 2004), so that dense and thin regions hang together alike. An edge counts in
-both directions if it counts in one.
+& Perona 2004), so that dense and thin regions hang together alike. An edge counts in both directions if it counts in
+one.
+
+The graph of a file of embeddings is found once and kept beside it as ``FILE.graph``, sealed with whose graph it is. The
+neighbours are kept; the weights follow from them at once. A graph that is damaged, or of other vectors, or of too few
+neighbours, is made anew; where the folder cannot be written to, it serves this once.
 """
 
-from __future__ import annotations
-
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -17,41 +21,22 @@ from numpy.typing import NDArray
 from scipy import sparse
 from torch import Tensor
 
-from eigenview.errors import SettingError
-from eigenview.evaluation.checks import check_features, working_dtype
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation.features import check_features
+from eigenview.files import from_json, to_json
 from eigenview.graph.communities import SHARPNESS, distances, self_tuned_weights
 from eigenview.graph.nearest import Neighbours, nearest
+from eigenview.graph.principal import DIRECTIONS, Projection, projection
+from eigenview.search.approximate import Recall, approximate_nearest, content_digest
+from eigenview.search.neighbour_search import OPERATIONS_A_SECOND, Engine
+from eigenview.search.stored import Embeddings
+from eigenview.tensors import read_sealed, save_sealed
 
 NEIGHBOURS = 15
 KNOWN = 20  # neighbours of each row that are kept, for TypiClust's density
-DIRECTIONS = 128  # more columns than these are reduced: a tenth of the time, and as good a graph
-SAMPLE = 20_000  # rows that the directions are found by
-BLOCK_ROWS = 2048  # projected at a time: what lies between stays small
-ROUNDING = 1e-5  # a row this much shorter than the others, once centred, has no direction but rounding's
+BEARABLE = 900  # seconds that exact search may take, on the slow side: about 180,000 pictures
 
 Array = NDArray[np.float32]
-
-
-@dataclass(frozen=True)
-class Projection:
-    """From embeddings as they come to the unit rows that the graph knows: those of the same set, or later ones."""
-
-    mean: Tensor  # (d,) of the embeddings
-    least: float  # the length below which a centred row is nothing but rounding, and has no direction
-    centre: Tensor | None = None  # (d,) of the unit rows
-    directions: Tensor | None = None  # (d, p), orthonormal: the principal ones; None where there are few columns
-
-    def __call__(self, embeddings: Tensor) -> Tensor:
-        """(n, p) rows of length 1, or 0 where there is no direction."""
-        starts = range(0, len(embeddings), BLOCK_ROWS) or (0,)
-        return torch.cat([self.at_once(embeddings[start : start + BLOCK_ROWS].detach()) for start in starts])
-
-    def at_once(self, embeddings: Tensor) -> Tensor:
-        """The same without blocks, as exported."""
-        rows = _unit(embeddings.to(self.mean.dtype) - self.mean, self.least)
-        if self.centre is None or self.directions is None:
-            return rows
-        return _unit((rows - self.centre) @ self.directions, ROUNDING)
 
 
 @dataclass(frozen=True)
@@ -108,34 +93,100 @@ def graph_of_neighbours(
     return ImageGraph(rows, known, joined, self_tuned_weights(known, joined, sharpness))
 
 
-def projection(embeddings: Tensor, *, directions: int = DIRECTIONS) -> Projection:
-    """Centred, on the sphere, and of more columns than ``directions`` so many principal directions."""
-    rows = embeddings.detach().to(working_dtype(embeddings))
-    least = ROUNDING * float(torch.linalg.vector_norm(rows, dim=1).amax())
-    centred = Projection(rows.mean(dim=0), max(least, torch.finfo(rows.dtype).tiny))
-    if rows.shape[1] <= directions:
-        return centred
-    unit = centred(rows[:: -(-len(rows) // SAMPLE)])
-    centre = unit.mean(dim=0)
-    covariance = ((unit - centre).T @ (unit - centre)).double()
-    principal = torch.linalg.eigh(covariance).eigenvectors[:, -directions:].flip(1)
-    return replace(centred, centre=centre, directions=principal.to(rows.dtype))
+@dataclass(frozen=True)
+class KeptGraph:
+    """The graph of stored embeddings, and how its neighbours were found."""
+
+    graph: ImageGraph
+    projection: Projection
+    recall: Recall | None  # of approximate search, as measured on the set; None: exact
 
 
-def two_projections(embeddings: Tensor, *, directions: int) -> tuple[Tensor, tuple[Projection, Tensor]]:
-    """(rows of so many principal directions, (the graph's projection, its rows)), as two calls of :func:`projection`.
-
-    Principal directions are found once where both are reduced to them: those of the graph are the first.
-    """
-    wide = projection(embeddings, directions=directions)
-    rows = wide(embeddings)
-    if wide.directions is None or directions < DIRECTIONS:
-        narrow = projection(embeddings)
-        return rows, (narrow, narrow(embeddings))
-    narrow = replace(wide, directions=wide.directions[:, :DIRECTIONS].contiguous())
-    return rows, (narrow, _unit(rows[:, :DIRECTIONS], ROUNDING))
+@dataclass(frozen=True)
+class _Notes:
+    content: str
+    recall: Recall | None = None
+    version: int = 1
 
 
-def _unit(rows: Tensor, least: float) -> Tensor:
-    length: Tensor = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
-    return torch.where(length > least, rows / length.clamp_min(least), 0)
+def graph_rows(stored: Embeddings) -> tuple[Projection, Tensor]:
+    """What distances are taken between (n, p), and how it came of the vectors: all of a graph but its edges."""
+    to_rows = projection(stored.vectors)
+    return to_rows, to_rows(stored.vectors)
+
+
+def kept_graph(
+    stored: Embeddings,
+    *,
+    neighbours: int = NEIGHBOURS,
+    engine: Engine | None = None,
+    rows_known: tuple[Projection, Tensor] | None = None,
+) -> KeptGraph:
+    """The graph of ``stored``, read or made. ``engine`` None: exact while that is bearable, faiss beyond."""
+    known = check_wish(len(stored), neighbours)
+    if engine not in (None, "exact", "faiss"):
+        raise SettingError(f"engine must be exact or faiss; got {engine!r}")
+    file, content = _file(stored), content_digest(stored)
+    to_rows, rows = rows_known or graph_rows(stored)
+    kept = _read(file, content, known)
+    if kept is None or (engine is not None and (kept[1] is None) != (engine == "exact")):
+        is_bearable = _exact_seconds(*rows.shape) <= BEARABLE
+        kept = _sought(stored, rows, known, engine or ("exact" if is_bearable else "faiss"))
+        _write(file, content, *kept)
+    return KeptGraph(graph_of_neighbours(rows, kept[0], neighbours), to_rows, kept[1])
+
+
+def graph_seconds(stored: Embeddings) -> float | None:
+    """How long the graph will take, about; 0 where one is kept, None where it will be approximate."""
+    if _file(stored).is_file():
+        return 0.0
+    seconds = _exact_seconds(len(stored), min(stored.width, DIRECTIONS))
+    return seconds if seconds <= BEARABLE else None
+
+
+def kept_recall(stored: Embeddings) -> Recall | None:
+    """Of the graph that is kept beside ``stored``; None: exact, or there is none."""
+    file = _file(stored)
+    try:
+        return from_json(_Notes, read_sealed(file)[1]["notes"], file).recall
+    except (DataError, KeyError):
+        return None
+
+
+def _file(stored: Embeddings) -> Path:
+    return stored.place.with_name(f"{stored.place.name}.graph")
+
+
+def _exact_seconds(images: int, columns: int) -> float:
+    return 2 * images**2 * columns / OPERATIONS_A_SECOND
+
+
+def _sought(stored: Embeddings, rows: Tensor, known: int, engine: Engine) -> tuple[Neighbours, Recall | None]:
+    if engine == "exact":
+        return nearest(rows, rows, k=known, excludes_self=True), None
+    place = stored.place.with_name(f"{stored.place.name}.rows")  # whose index is another than that of the vectors
+    answer, recall = approximate_nearest(replace(stored, vectors=rows, place=place), rows, known + 1)
+    own = torch.arange(len(rows))[:, None]
+    is_kept = answer.index != own
+    is_kept[is_kept.all(dim=1), -1] = False  # a row that was not found itself loses the farthest
+    index, similarity = (values[is_kept].view(len(rows), known) for values in (answer.index, answer.similarity))
+    is_missing = index < 0  # cells with too few rows: the nearest stands in
+    index = torch.where(is_missing, index[:, :1], index)
+    return Neighbours(torch.where(is_missing, similarity[:, :1], similarity), index), recall
+
+
+def _read(file: Path, content: str, known: int) -> tuple[Neighbours, Recall | None] | None:
+    try:
+        tensors, held = read_sealed(file)
+        notes = from_json(_Notes, held["notes"], file)
+        if notes != _Notes(content, notes.recall) or tensors["index"].shape[1] < known:
+            return None
+        return Neighbours(tensors["similarity"][:, :known], tensors["index"][:, :known].long()), notes.recall
+    except (DataError, KeyError):
+        return None
+
+
+def _write(file: Path, content: str, known: Neighbours, recall: Recall | None) -> None:
+    tensors = {"index": known.index.int(), "similarity": known.similarity.float()}
+    with suppress(DataError):  # a folder that cannot be written to
+        save_sealed(file, tensors, {"notes": to_json(_Notes(content, recall))})

@@ -4,8 +4,6 @@ A name is that of an image as embeddings have it, or the end of its path; an emp
 or says two things about one, is refused with its line; nothing is written over unless that is asked for.
 """
 
-from __future__ import annotations
-
 import csv
 import os
 from collections import Counter

@@ -4,8 +4,6 @@ A picture that was re-encoded, slightly cropped or brightened is still nearest t
 by no cosine that others would not reach as well. So the nearest few of every picture are compared on the pixels.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,7 +14,7 @@ from eigenview.data.crops import same_or_cropped
 from eigenview.data.likeness import Thumbnail, thumbnail_of
 from eigenview.errors import DataError, EigenviewError
 from eigenview.graph.nearest import nearest
-from eigenview.labels.graph import projection
+from eigenview.graph.principal import projection
 from eigenview.names import printable
 from eigenview.progress import progress_bar
 from eigenview.search.pictures import Pictures
@@ -74,7 +72,17 @@ def shared_pictures(
 
     Both must be vectors of one encoder. Pictures are found as on contact sheets, or in ``sources``.
     """
-    _check_one_encoder(first, second)
+    if first.width != second.width:
+        raise DataError(
+            f"two sets are compared by vectors of one encoder; those of {printable(first.place)} have {first.width} "
+            f"numbers, those of {printable(second.place)} {second.width}"
+        )
+    a, b = first.about, second.about
+    if a is not None and b is not None and (a.encoder, a.layer) != (b.encoder, b.layer):
+        raise DataError(
+            f"two sets are compared by vectors of one encoder; {printable(first.place)} was made by {a.run}, "
+            f"{printable(second.place)} by {b.run}: embed both with one"
+        )
     to_rows = projection(first.vectors, directions=DIRECTIONS)
     near = nearest(to_rows(first.vectors), to_rows(second.vectors), k=min(tried, len(first)))
     read = [_reader(stored, source) for stored, source in zip((first, second), sources, strict=True)]
@@ -112,17 +120,3 @@ def _reader(stored: Embeddings, source: Source | None) -> Callable[[int], Thumbn
             return None
 
     return read
-
-
-def _check_one_encoder(first: Embeddings, second: Embeddings) -> None:
-    if first.width != second.width:
-        raise DataError(
-            f"two sets are compared by vectors of one encoder; those of {printable(first.place)} have {first.width} "
-            f"numbers, those of {printable(second.place)} {second.width}"
-        )
-    a, b = first.about, second.about
-    if a is not None and b is not None and (a.encoder, a.layer) != (b.encoder, b.layer):
-        raise DataError(
-            f"two sets are compared by vectors of one encoder; {printable(first.place)} was made by {a.run}, "
-            f"{printable(second.place)} by {b.run}: embed both with one"
-        )

@@ -4,8 +4,6 @@ Labels (n,) are class numbers, −1 for none. Every way gives probabilities (n, 
 their label. Where nothing reaches a row, as in a part of the graph without labels, the classes seen are equally likely.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np
@@ -17,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.checks import check_labels, some
+from eigenview.evaluation.features import check_labels, some
 from eigenview.graph.transport import sinkhorn
 from eigenview.labels.graph import ImageGraph
 

@@ -18,9 +18,9 @@ from torch import Tensor
 from eigenview.data.source import NO_LABEL
 from eigenview.errors import DataError, SettingError
 from eigenview.files import atomic_path, from_json, to_json
+from eigenview.graph.principal import Projection
 from eigenview.labels.choosing import choose
-from eigenview.labels.graph import ImageGraph, Projection
-from eigenview.labels.kept import kept_graph
+from eigenview.labels.graph import kept_graph
 from eigenview.labels.label_files import Column, GivenLabels, check_place, write_table
 from eigenview.labels.live import Head, LiveLabels, graph_and_head
 from eigenview.labels.spreading import harmonic, label_spreading, poisson
@@ -182,7 +182,10 @@ def spread_labels(
     kept = kept_graph(stored)
     shares = None if sizes is None else _shares(sizes, given.classes)
     live = LiveLabels(kept.graph, given.labels, classes=len(given.classes), sizes=shares)
-    probabilities = live.probabilities() if spreader is graph_and_head else _spread(spreader, kept.graph, given, shares)
+    if spreader is graph_and_head:
+        probabilities = live.probabilities()
+    else:
+        probabilities = spreader(kept.graph, given.labels, classes=len(given.classes), sizes=shares)
     about = stored.about
     labeller = Labeller(
         live.head(),
@@ -215,10 +218,6 @@ def read_labeller(file: str | Path) -> Labeller:
 def head_beside(out: Path) -> Path:
     """``labels.csv`` → ``labels.head.safetensors``."""
     return out.with_name(f"{out.stem}.head{HEAD}")
-
-
-def _spread(spreader: Spreader, graph: ImageGraph, given: GivenLabels, shares: Tensor | None) -> Tensor:
-    return spreader(graph, given.labels, classes=len(given.classes), sizes=shares)
 
 
 def _shares(sizes: Mapping[str, float], classes: Sequence[str]) -> Tensor:

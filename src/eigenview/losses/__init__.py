@@ -1,28 +1,32 @@
 """Named objectives: pure functions of tensors, each a thin instance of :mod:`eigenview.graph`, with module twins."""
 
-from __future__ import annotations
-
+from eigenview.graph.sphere import uniformity_floor
 from eigenview.losses.captions import CLIPLoss, SigLIPLoss, clip_loss, siglip_loss
 from eigenview.losses.contrastive import (
     InfoNCE,
     KernelInfoNCELoss,
+    RandomWalkLaplacian,
     SupervisedContrastive,
+    concatenation_sum_of_authors,
+    concatenation_sum_of_paper,
     info_nce,
     kernel_info_nce_loss,
+    random_walk_laplacian,
+    simple_sum_of_authors,
+    simple_sum_of_paper,
     supervised_contrastive,
 )
 from eigenview.losses.entropy import MaximumEntropy, entropy_dual, maximum_entropy
-from eigenview.losses.hypersphere import AlignUniformLoss, align_uniform_loss, alignment, uniformity, uniformity_floor
-from eigenview.losses.kernel_sums import (
-    concatenation_sum_of_authors,
-    concatenation_sum_of_paper,
-    simple_sum_of_authors,
-    simple_sum_of_paper,
+from eigenview.losses.hypersphere import (
+    AlignUniformLoss,
+    SimSiamLoss,
+    align_uniform_loss,
+    alignment,
+    simsiam_loss,
+    uniformity,
 )
 from eigenview.losses.momentum import MomentumAlignUniform, MomentumContrast, momentum_align_uniform, momentum_contrast
 from eigenview.losses.prototypes import ClusterAssignment, SwappedAssignment, cluster_assignment, swapped_assignment
-from eigenview.losses.random_walk import RandomWalkLaplacian, random_walk_laplacian
-from eigenview.losses.simsiam import SimSiamLoss, simsiam_loss
 from eigenview.losses.spectral import (
     LaplacianEigenmapsLoss,
     SpectralContrastive,

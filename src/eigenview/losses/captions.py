@@ -1,7 +1,5 @@
 """Images and captions: couplings of a bipartite graph (Radford et al., 2021; Zhai et al., 2023)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import InitVar
@@ -17,8 +15,7 @@ from eigenview.graph.kernels import CosineKernel, Kernel, ScaledKernel
 from eigenview.graph.scalars import Scalar
 from eigenview.graph.streaming import softplus
 from eigenview.graph.targets import SameItem, Target, from_captions, from_vectors
-from eigenview.losses.module import Objective
-from eigenview.losses.views import own_ids
+from eigenview.losses.objective import Objective, own_ids
 
 
 def clip_loss(
@@ -142,7 +139,6 @@ class CLIPLoss(_LearnsScale, of=clip_loss):
     kernel: Kernel | None = None
     target_temperature: float = 0.1
     normalize: bool = True
-    group: Group = None
 
     @torch.no_grad()
     def clamp(self) -> None:
@@ -160,7 +156,6 @@ class SigLIPLoss(_LearnsScale, of=siglip_loss):
     bias: Scalar = -10.0
     kernel: Kernel | None = None
     normalize: bool = True
-    group: Group = None
 
     def __post_init__(self, temperature: float) -> None:
         super().__post_init__(temperature)

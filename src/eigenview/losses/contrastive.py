@@ -1,6 +1,4 @@
-"""InfoNCE and its relatives: each anchor picks its positive among the others, by some kernel."""
-
-from __future__ import annotations
+"""InfoNCE and its relatives: each anchor picks its positive among the others, by some kernel, or walks to it."""
 
 import math
 from collections.abc import Iterator
@@ -17,17 +15,21 @@ from eigenview.graph.coupling import Coupling
 from eigenview.graph.kernels import (
     ConcatenatedKernel,
     CosineKernel,
+    ExponentialKernel,
     GaussianKernel,
+    InnerProductKernel,
     Kernel,
+    LaplacianKernel,
     ScaledKernel,
     SumKernel,
+    concatenated,
 )
 from eigenview.graph.scalars import Scalar
 from eigenview.graph.targets import PartitionSet, from_captions, from_labels
-from eigenview.losses.module import Objective
-from eigenview.losses.views import couple_views, mean_over_items, named, own_ids, prepare_views
+from eigenview.losses.objective import Objective, couple_views, mean_over_items, named, own_ids, prepare_views
 
 SumForm = Literal["kernel-sum", "loss-sum"]
+WalkForm = Literal["absolute", "squared"]
 
 
 def info_nce(
@@ -61,33 +63,22 @@ def info_nce(
             raise ShapeError(f"given negatives go with two views, an anchor and its positive; got {len(views)} views")
         check_same_shape(named(views))
         if negatives.ndim != 2:
-            _check_own_negatives(views, negatives, normalize=normalize, check_values=check_values)
-    if negatives.ndim == 3:
-        return _against_own(views, negatives, coupling, temperature, group)
-    ids = own_ids(views[0], group)
-    return coupling(*views, target=from_captions(ids, ids), extra=negatives, group=group)
-
-
-def _against_own(
-    views: tuple[Tensor, ...], negatives: Tensor, coupling: Coupling, temperature: Scalar, group: Group
-) -> Tensor:
-    """The same where each item has m negatives (n, m, d) of its own, which no other anchor sees."""
-    flat = (*views, negatives.flatten(0, 1))
-    a, p, others = (prepared(rows, normalize=coupling.normalize) for rows in flat)
+            items, shape = len(views[0]), tuple(negatives.shape)
+            if negatives.ndim != 3 or len(negatives) != items or negatives.shape[1] == 0:
+                raise ShapeError(f"negatives must be (m, d) or (n, m, d) with n = {items}; got {shape}")
+            flat = {**named(views), "negatives": negatives.flatten(0, 1)}
+            check_embeddings(flat, normalize=normalize, check_values=check_values)
+    if negatives.ndim == 2:
+        ids = own_ids(views[0], group)
+        return coupling(*views, target=from_captions(ids, ids), extra=negatives, group=group)
+    # each item has m negatives (n, m, d) of its own, which no other anchor sees
+    a, p, others = (prepared(rows, normalize=normalize) for rows in flat.values())
     with torch.autocast(a.device.type, enabled=False):
         logits = torch.einsum("nd,nmd->nm", a, others.view(negatives.shape)) / temperature
     own = (a * p).sum(dim=1) / temperature
-    if coupling.partition == "positives_and_extra":
+    if positive_in_denominator:
         logits = torch.cat([own[:, None], logits], dim=1)
     return mean_over_items(logits.logsumexp(dim=1) - own, group)
-
-
-def _check_own_negatives(views: tuple[Tensor, ...], negatives: Tensor, *, normalize: bool, check_values: bool) -> None:
-    items = len(views[0])
-    if negatives.ndim != 3 or len(negatives) != items or negatives.shape[1] == 0:
-        raise ShapeError(f"negatives must be (m, d) or (n, m, d) with n = {items}; got {tuple(negatives.shape)}")
-    flat = {**named(views), "negatives": negatives.flatten(0, 1)}
-    check_embeddings(flat, normalize=normalize, check_values=check_values)
 
 
 def kernel_info_nce_loss(
@@ -104,7 +95,11 @@ def kernel_info_nce_loss(
     logarithm (``kernel-sum``), and the authors' code, a weighted sum of losses Σ w_m·L(k_m) (``loss-sum``, weights as
     in ``0.2 * k1 + 0.8 * k2``). The authors' ε in the denominator is left out: sums of exponentials are exact here.
     One normalisation covers the whole embedding, also for ``concatenated``. Chance: ln(V·n − 1) (times Σ w_m for
-    ``loss-sum``). Tan et al., 2023. See :mod:`eigenview.losses.kernel_sums` for the authors' settings.
+    ``loss-sum``). Tan et al., 2023.
+
+    Their sum kernels, with the temperatures as the paper and the authors' code write them, every distance power
+    divided by τ alone, exp(−‖·‖²/τ₂), exp(−‖·‖/τ₁): the ``of_paper`` ones (:func:`simple_sum_of_paper`) are for
+    ``kernel-sum``, the ``of_authors`` ones for ``loss-sum``.
     """
     if form == "kernel-sum":
         coupling = Coupling(kernel, normalize=normalize, check_values=check_values)
@@ -135,6 +130,47 @@ def summands(kernel: Kernel, width: int) -> Iterator[tuple[Scalar, Kernel, slice
         yield (term.weight, term.kernel, columns) if isinstance(term, ScaledKernel) else (1.0, term, columns)
 
 
+def simple_sum_of_paper(*, laplacian_temperature: float = 0.1, gaussian_temperature: float = 0.1) -> Kernel:
+    """exp(−‖·‖²/τ₂) + exp(−‖·‖/τ₁). (The slide's ‖·‖^{1/τ₁} is a misprint for ‖·‖^{1}/τ₁.)"""
+    return GaussianKernel.of_authors(gaussian_temperature) + LaplacianKernel(laplacian_temperature)
+
+
+def concatenation_sum_of_paper(*, laplacian_temperature: float = 0.1, gaussian_temperature: float = 0.1) -> Kernel:
+    """exp(−‖·‖²/τ₂) on the first half of the embedding + exp(−‖·‖/τ₁) on the second."""
+    return concatenated(GaussianKernel.of_authors(gaussian_temperature), LaplacianKernel(laplacian_temperature))
+
+
+def simple_sum_of_authors(
+    *, gamma: float = 1.0, weight: float = 0.5, temperature: float = 0.1, gaussian_temperature: float | None = None
+) -> Kernel:
+    """λ·L(exp(−‖·‖^γ/τ)) + (1−λ)·L(exp(−‖·‖²/τ₂)), λ = ``weight``: a sum of losses.
+
+    The authors' SimCLR script uses one τ for both (``gaussian_temperature=None``); their MoCo script τ=0.1, τ₂=0.3,
+    λ=0.2. Their best values were searched for and never published.
+    """
+    first, second = _weighted_pair(gamma, weight, temperature, gaussian_temperature)
+    return first + second
+
+
+def concatenation_sum_of_authors(
+    *, gamma: float = 1.0, weight: float = 0.5, temperature: float = 0.1, gaussian_temperature: float | None = None
+) -> Kernel:
+    """λ·L(exp(−‖·‖^γ/τ)) on the first half + (1−λ)·L(exp(−‖·‖²/τ₂)) on the second (``product`` in the authors' code).
+
+    The embedding is twice as wide as for one kernel, and is normalised once over its whole width.
+    """
+    return concatenated(*_weighted_pair(gamma, weight, temperature, gaussian_temperature))
+
+
+def _weighted_pair(
+    gamma: float, weight: float, temperature: float, gaussian_temperature: float | None
+) -> tuple[Kernel, Kernel]:
+    if not 0 < weight < 1:
+        raise SettingError(f"a sum of two losses needs a weight between 0 and 1; got {weight}")
+    second = GaussianKernel.of_authors(temperature if gaussian_temperature is None else gaussian_temperature)
+    return weight * ExponentialKernel(gamma, temperature), (1 - weight) * second
+
+
 def supervised_contrastive(
     *views: Tensor,
     labels: Tensor,
@@ -160,13 +196,37 @@ def supervised_contrastive(
     return coupling(torch.cat(views), target=target, group=group)
 
 
+def random_walk_laplacian(
+    *views: Tensor,
+    form: WalkForm = "absolute",
+    temperature: Scalar = 1.0,
+    kernel: Kernel | None = None,
+    reduction: Literal["sum", "mean"] = "sum",
+    normalize: bool = True,
+    check_values: bool = True,
+    group: Group = None,
+) -> Tensor:
+    """Σ_{i≠j} |T_ij − P_ij| (``absolute``, the paper) or Σ_{i≠j} (T_ij − P_ij)² (``squared``, the authors' code).
+
+    P = D⁻¹W, W_ij = exp(z_i·z_j/τ), W_ii = 0: the transition matrix of a walk on the views; T_ij = 1 where i and j show
+    one item. ``views``: two or more (n, d). With two, the absolute form is 2 Σ_i (1 − P_{i,i⁺}). The paper has τ = 1;
+    the authors' README recommends 0.4. ``kernel`` replaces exp(z·z/τ). ``reduction="mean"`` divides by the number of
+    views. Chance for N = V·n views: see :meth:`RandomWalkLaplacian.chance_level` (2N(1 − 1/(N−1)) and half of that,
+    for two views). A walk on the similarity graph should step to the other view: Moummad et al., 2023.
+    """
+    if form not in ("absolute", "squared"):
+        raise SettingError(f"form must be absolute (the paper) or squared (the authors' code); got {form!r}")
+    walk = kernel if kernel is not None else (CosineKernel if normalize else InnerProductKernel)(temperature)
+    coupling = Coupling(walk, divergence=form, reduction=reduction, normalize=normalize, check_values=check_values)
+    return couple_views(coupling, views, group, as_indicators=True)
+
+
 class InfoNCE(Objective, of=info_nce):
     """:func:`info_nce` as a module."""
 
     temperature: Scalar = 0.1
     positive_in_denominator: bool = True
     normalize: bool = True
-    group: Group = None
 
     def chance_level(self, items: int, *, views: int = 2, negatives: int | None = None) -> float:
         if negatives is not None:
@@ -180,7 +240,6 @@ class KernelInfoNCELoss(Objective, of=kernel_info_nce_loss):
     kernel: Kernel = field(default=GaussianKernel(0.1), kw_only=False)
     form: SumForm = "kernel-sum"
     normalize: bool = True
-    group: Group = None
 
     def chance_level(self, items: int, *, views: int = 2) -> float:
         level = math.log(views * items - 1)
@@ -194,7 +253,23 @@ class SupervisedContrastive(Objective, of=supervised_contrastive):
 
     temperature: Scalar = 0.1
     normalize: bool = True
-    group: Group = None
 
     def chance_level(self, items: int, *, views: int = 2) -> float:
         return math.log(views * items - 1)
+
+
+class RandomWalkLaplacian(Objective, of=random_walk_laplacian):
+    """:func:`random_walk_laplacian` as a module."""
+
+    form: WalkForm = "absolute"
+    temperature: Scalar = 1.0
+    kernel: Kernel | None = None
+    reduction: Literal["sum", "mean"] = "sum"
+    normalize: bool = True
+
+    def chance_level(self, items: int, *, views: int = 2) -> float:
+        """On constant embeddings P is 1/(N−1) everywhere, and each view has V−1 positives."""
+        nodes, positives = views * items, views - 1
+        step = 1 / (nodes - 1)
+        row = positives + (1 if self.form == "absolute" else step) - 2 * positives * step
+        return row * (nodes if self.reduction == "sum" else 1)

@@ -5,8 +5,6 @@ its positive first. With multiplier 1/τ the dual is g(τ) = −log softmax₁(�
 of (P1) for every τ > 0, and equal to it at the best one.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import torch

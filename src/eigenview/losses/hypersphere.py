@@ -1,6 +1,4 @@
-"""Alignment and uniformity: each is a loss and a measure (Wang & Isola, 2020)."""
-
-from __future__ import annotations
+"""Alignment and uniformity: each is a loss and a measure (Wang & Isola, 2020); and SimSiam, which only aligns."""
 
 import math
 from itertools import combinations
@@ -11,14 +9,10 @@ from torch import Tensor
 from eigenview.distributed import Group, row_counts
 from eigenview.errors import SettingError
 from eigenview.graph.coupling import log_partition
-from eigenview.graph.geometry import distance_power
 from eigenview.graph.kernels import GaussianKernel, Kernel
-from eigenview.graph.sphere import uniformity_floor
+from eigenview.graph.pointwise import distance_power
 from eigenview.losses.contrastive import info_nce
-from eigenview.losses.module import Objective
-from eigenview.losses.views import mean_over_items, prepare_views
-
-__all__ = ["AlignUniformLoss", "align_uniform_loss", "alignment", "uniformity", "uniformity_floor"]
+from eigenview.losses.objective import Objective, mean_over_items, prepare_views
 
 
 def alignment(
@@ -47,7 +41,7 @@ def uniformity(
     """How evenly one view covers the sphere: log mean_{i<j} exp(−t‖x_i − x_j‖²), over distinct pairs of one view.
 
     ``embeddings`` (n, d), n ≥ 2 over all processes. ``kernel`` replaces the Gaussian potential, e.g.
-    ``CauchyKernel(1.0)``. 0 when collapsed; the floor for the dimension is :func:`uniformity_floor`.
+    ``CauchyKernel(1.0)``. 0 when collapsed; the floor for the dimension is :func:`eigenview.uniformity_floor`.
     """
     if not t > 0:
         raise SettingError(f"t must be positive; got {t}")
@@ -92,6 +86,26 @@ def align_uniform_loss(
     return total
 
 
+def simsiam_loss(
+    prediction_a: Tensor,
+    prediction_b: Tensor,
+    projection_a: Tensor,
+    projection_b: Tensor,
+    *,
+    check_values: bool = True,
+    group: Group = None,
+) -> Tensor:
+    """−½·[ mean cos(p_a, sg z_b) + mean cos(p_b, sg z_a) ], in [−1, 1].
+
+    SimSiam (Chen & He, 2021): positives alone, kept from collapse by a predictor and a stop-gradient. Predictions p
+    and projections z (n, d) of two views; no gradient reaches the projections. Collapse is its minimum,
+    −1, so watch the rank (or the spread of z/‖z‖ against 1/√d), not the loss.
+    """
+    given = (prediction_a, prediction_b, projection_a.detach(), projection_b.detach())
+    (p_a, p_b, z_a, z_b), items = prepare_views(given, normalize=True, check_values=check_values, group=group)
+    return -mean_over_items(((p_a * z_b).sum(dim=1) + (p_b * z_a).sum(dim=1)) / 2, group, count=items)
+
+
 class AlignUniformLoss(Objective, of=align_uniform_loss):
     """:func:`align_uniform_loss` as a module."""
 
@@ -102,7 +116,14 @@ class AlignUniformLoss(Objective, of=align_uniform_loss):
     contrastive_weight: float = 0.0
     temperature: float = 0.5
     normalize: bool = True
-    group: Group = None
 
     def chance_level(self, items: int, *, views: int = 2) -> float:
         return self.contrastive_weight * math.log(views * items - 1)
+
+
+class SimSiamLoss(Objective, of=simsiam_loss):
+    """:func:`simsiam_loss` as a module."""
+
+    def chance_level(self) -> float:
+        """Constant embeddings reach the minimum: a loss of −1 says nothing about success."""
+        return -1.0

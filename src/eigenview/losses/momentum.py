@@ -1,7 +1,5 @@
 """Momentum contrast: a query against its own key and a queue of earlier keys (He et al., 2020)."""
 
-from __future__ import annotations
-
 import math
 from typing import Literal
 
@@ -17,8 +15,7 @@ from eigenview.graph.kernels import CosineKernel, GaussianKernel, Kernel
 from eigenview.graph.scalars import Scalar
 from eigenview.graph.streaming import reduce_rows
 from eigenview.graph.targets import from_captions
-from eigenview.losses.module import Objective
-from eigenview.losses.views import mean_over_items, own_ids
+from eigenview.losses.objective import Objective, mean_over_items, own_ids
 
 Denominator = Literal["key_and_queue", "queue"]
 
@@ -101,7 +98,6 @@ class MomentumContrast(Objective, of=momentum_contrast):
     kernel: Kernel | None = None
     denominator: Denominator = "key_and_queue"
     normalize: bool = True
-    group: Group = None
 
     def chance_level(self, queue: int) -> float:
         return math.log(queue + (self.denominator == "key_and_queue"))
@@ -115,7 +111,6 @@ class MomentumAlignUniform(Objective, of=momentum_align_uniform):
     t: float = 3.0
     within_batch: bool = True
     normalize: bool = True
-    group: Group = None
 
     def chance_level(self) -> float:
         return 0.0

@@ -1,7 +1,5 @@
 """Cluster assignments as targets: SwAV, DeepCluster-v2, SeLa-v2 (Caron et al., 2020)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Literal
@@ -12,8 +10,7 @@ from torch import Tensor
 from eigenview.distributed import Group, refusing_together, sum_over_processes
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.graph.checks import check_embeddings, check_same_shape
-from eigenview.losses.module import Objective
-from eigenview.losses.views import mean_over_items
+from eigenview.losses.objective import Objective, mean_over_items
 
 IGNORED = -100  # the assignment of an item that the memory bank has not seen
 
@@ -41,8 +38,11 @@ def swapped_assignment(
     with refusing_together(group, scores[0].device):
         _check_scores(scores, temperature, check_values)
         check_same_shape({"scores": scores[0], **{f"codes {i}": code for i, code in enumerate(codes)}})
-        if check_values:
-            _check_codes(codes)
+        for number, code in enumerate(codes if check_values else ()):
+            sums = code.detach().double().sum(dim=1)
+            if not bool(((sums - 1).abs() < 1e-2).all()):
+                wrong = f"codes {number} have {sums.min():g} to {sums.max():g}"
+                raise DataError(f"codes must have rows that sum to 1; {wrong}")
     log_q = _log_probabilities(scores, temperature)
     terms = [
         mean_over_items(-(code.detach().to(rows.dtype) * rows).sum(dim=1), group)
@@ -111,19 +111,11 @@ def _log_probabilities(scores: Sequence[Tensor], temperature: float) -> list[Ten
     return [(rows.float() if rows.dtype.itemsize < 4 else rows).div(temperature).log_softmax(dim=1) for rows in scores]
 
 
-def _check_codes(codes: Sequence[Tensor]) -> None:
-    for number, code in enumerate(codes):
-        sums = code.detach().double().sum(dim=1)
-        if not bool(((sums - 1).abs() < 1e-2).all()):
-            raise DataError(f"codes must have rows that sum to 1; codes {number} have {sums.min():g} to {sums.max():g}")
-
-
 class SwappedAssignment(Objective, of=swapped_assignment):
     """:func:`swapped_assignment` as a module. Prototypes and codes are the caller's."""
 
     temperature: float = 0.1
     form: Literal["averaged", "summed"] = "averaged"
-    group: Group = None
 
     def chance_level(self, prototypes: int, *, crops: int = 2, code_crops: int = 2) -> float:
         return math.log(prototypes) * (1 if self.form == "averaged" else code_crops * (crops - 1))
@@ -133,7 +125,6 @@ class ClusterAssignment(Objective, of=cluster_assignment):
     """:func:`cluster_assignment` as a module."""
 
     temperature: float = 0.1
-    group: Group = None
 
     def chance_level(self, prototypes: int) -> float:
         return math.log(prototypes)

@@ -1,7 +1,5 @@
 """Objectives in closed form: low-rank factorisation and Laplacian eigenmaps. Both need only d × d matrices."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 import torch
@@ -9,8 +7,7 @@ from torch import Tensor
 
 from eigenview.distributed import Group, gather_rows, sum_over_processes
 from eigenview.errors import SettingError, ShapeError
-from eigenview.losses.module import Objective
-from eigenview.losses.views import mean_over_items, prepare_views
+from eigenview.losses.objective import Objective, mean_over_items, prepare_views
 
 
 def spectral_contrastive(
@@ -30,8 +27,16 @@ def spectral_contrastive(
         raise ShapeError(f"a contrast needs at least 2 items; got {items}")
     if ball:
         rows = [into_ball(row, mu**0.5) for row in rows]
+    losses = []  # −2⟨P, K⟩ + ‖K‖² over different items, without μ
     with torch.autocast(rows[0].device.type, enabled=False):
-        losses = [_factorisation(x, y, items, group) for x, y in combinations(rows, 2)]
+        for x, y in combinations(rows, 2):
+            own = (x * y).sum(dim=1)
+            if items > x.shape[1]:  # Σ_ij (x_i·y_j)² = ⟨XᵀX, YᵀY⟩
+                everything = (sum_over_processes(x.T @ x, group) * sum_over_processes(y.T @ y, group)).sum()
+            else:  # fewer items than dimensions: the Gram matrix is smaller than the embeddings
+                everything = sum_over_processes((x @ gather_rows(y, group).T).square().sum(), group)
+            different = everything - sum_over_processes(own.square().sum(), group)
+            losses.append(-2 * mean_over_items(own, group, count=items) + different / (items * (items - 1)))
     return torch.stack(losses).mean() / mu
 
 
@@ -39,17 +44,6 @@ def into_ball(rows: Tensor, radius: float) -> Tensor:
     """Rows longer than ``radius`` shortened to it; the gradient is finite at zero."""
     length = torch.linalg.vector_norm(rows, dim=1, keepdim=True)
     return torch.where(length >= radius, rows * (radius / length.clamp_min(radius)), rows)
-
-
-def _factorisation(x: Tensor, y: Tensor, items: int, group: Group) -> Tensor:
-    """−2⟨P, K⟩ + ‖K‖² over different items, without μ."""
-    own = (x * y).sum(dim=1)
-    if items > x.shape[1]:  # Σ_ij (x_i·y_j)² = ⟨XᵀX, YᵀY⟩
-        everything = (sum_over_processes(x.T @ x, group) * sum_over_processes(y.T @ y, group)).sum()
-    else:  # fewer items than dimensions: the Gram matrix is smaller than the embeddings
-        everything = sum_over_processes((x @ gather_rows(y, group).T).square().sum(), group)
-    different = everything - sum_over_processes(own.square().sum(), group)
-    return -2 * mean_over_items(own, group, count=items) + different / (items * (items - 1))
 
 
 def laplacian_eigenmaps_loss(
@@ -81,7 +75,6 @@ class SpectralContrastive(Objective, of=spectral_contrastive):
 
     mu: float = 1.0
     ball: bool = True
-    group: Group = None
 
     def chance_level(self) -> float | None:
         """None without the ball: constant rows can have any length."""
@@ -92,7 +85,6 @@ class LaplacianEigenmapsLoss(Objective, of=laplacian_eigenmaps_loss):
     """:func:`laplacian_eigenmaps_loss` as a module."""
 
     decorrelation_weight: float = 1.0
-    group: Group = None
 
     def chance_level(self) -> float:
         return self.decorrelation_weight

@@ -1,9 +1,7 @@
 """Methods: an objective + the modules and state it trains. One literal table, one way to build."""
 
-from __future__ import annotations
-
 from eigenview.methods.captions import CLIPMethod, SigLIPMethod
-from eigenview.methods.clustered import DeepClusterV2Method, SeLaV2Method
+from eigenview.methods.clustered import DeepClusterV2Method, SeLaV2Method, SwAVMethod
 from eigenview.methods.method import (
     HeadPart,
     Method,
@@ -27,7 +25,6 @@ from eigenview.methods.pairwise import (
     SupConMethod,
 )
 from eigenview.methods.supervised import SupervisedMethod
-from eigenview.methods.swav import SwAVMethod
 from eigenview.names import Table, is_code
 
 METHODS: Table[type[Method]] = Table(

@@ -3,8 +3,6 @@
 Or those of a text encoder that is given.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -15,8 +13,7 @@ from torch.nn.functional import normalize
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.names import own_code
 from eigenview.nn import Tokenizer
-from eigenview.nn.text import by_length
-from eigenview.nn.text_libraries import library_text, library_tokens, text_library
+from eigenview.nn.text import by_length, library_text, library_tokens, text_library
 
 GivenVectors = Callable[[Sequence[str]], Tensor]
 

@@ -1,7 +1,5 @@
 """Methods that learn from captions: an image tower, a text tower, and a loss on the graph between them."""
 
-from __future__ import annotations
-
 import hashlib
 import math
 import re
@@ -35,7 +33,7 @@ from eigenview.nn import Encoder, build_head, in_micro_batches
 from eigenview.nn.settings import TextSettings
 from eigenview.nn.text import by_length
 from eigenview.nn.tokens import text_digest
-from eigenview.views.draw import uniforms, view_keys
+from eigenview.views.parameters import uniforms, view_keys
 
 CAPTION = 1 << 40  # in the place of a view's number, which none has: captions are drawn apart from views
 FEWEST_WORDS = 2  # of a caption that is drawn; LaCLIP takes the first where it has fewer
@@ -105,12 +103,13 @@ class CaptionMethod(Method):
             kept = kept & has_one  # an image about which nothing is known has no target
             if repeats and self.settings.repeats == "positives":
                 more = joined_vectors(more, ids[has_one], self.context.group)
+        vectors = None if more is None else more[kept[has_one]]
         loss = self.objective(
             torch.cat([view[kept] for view in images]),
             texts[kept[has_one]],
             image_ids=ids[kept].repeat(len(images)),
             text_ids=ids[kept & has_one],
-            **({} if more is None else _both(more[kept[has_one]], len(images))),
+            **({} if vectors is None else {"image_vectors": vectors.repeat(len(images), 1), "text_vectors": vectors}),
         )
         views = [images[0][has_one].detach(), texts.detach()]
         gap = (normalize(views[0], dim=1).mean(dim=0) - normalize(views[1], dim=1).mean(dim=0)).norm()
@@ -132,10 +131,6 @@ class CaptionMethod(Method):
         text = TextPart(chosen.name, chosen.width, chosen.depth, head, **kept)
         has_scale = "log_scale" in dict(self.objective.named_parameters())
         return replace(super().parts(), text=text, log_scale="objective.log_scale" if has_scale else "")
-
-
-def _both(vectors: Tensor, views: int) -> dict[str, Tensor]:
-    return {"image_vectors": vectors.repeat(views, 1), "text_vectors": vectors}
 
 
 def drawn_captions(batch: ViewedBatch, weights: Sequence[float], seed: int) -> list[str | None]:

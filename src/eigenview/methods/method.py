@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, TypeVar
 
 import torch
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.graph.kernel_text import read_kernel
-from eigenview.losses.module import Objective
+from eigenview.losses.objective import Objective
 from eigenview.nn import MLP, Encoder, Identity, Prototypes, TextEncoder, Tokenizer, build_head, in_micro_batches
 from eigenview.nn.settings import TextSettings
 from eigenview.settings import Strict
@@ -186,10 +186,13 @@ class Method(nn.Module, ABC):
         """The loss on constant embeddings of ``items`` items over all processes; None where there is none."""
 
     def parts(self) -> MethodParts:
-        """What of this method can be judged after training: its head, and prototypes where it has some."""
+        """What of this method can be judged after training: its head, and its ``prototypes`` where it has some."""
         if not isinstance(getattr(self, "head", None), nn.Module):
             return MethodParts()
-        return MethodParts(HeadPart(self.settings.head, self.settings.head_hidden, self.settings.head_output))
+        tables = getattr(self, "prototypes", None)
+        named = tables.named_parameters(prefix="prototypes") if isinstance(tables, Prototypes) else ()
+        head = HeadPart(self.settings.head, self.settings.head_hidden, self.settings.head_output)
+        return MethodParts(head, tuple(name for name, _ in named))
 
     def generator(self, step: int) -> torch.Generator:
         """For what is drawn in a step: the same on every process, and after a resume."""
@@ -215,11 +218,6 @@ def objective_from(kind: type[AnyObjective], settings: MethodSettings, group: Gr
     if isinstance(given.get("kernel"), str):
         given["kernel"] = read_kernel(given["kernel"])
     return kind(**{**given, **built, "group": group})
-
-
-def prototype_parts(parts: MethodParts, prototypes: Prototypes) -> MethodParts:
-    """The same with the tables of prototypes, which the method must keep as ``self.prototypes``."""
-    return replace(parts, prototypes=tuple(f"prototypes.{name}" for name, _ in prototypes.named_parameters()))
 
 
 def by_view(rows: Tensor, items: int) -> list[Tensor]:

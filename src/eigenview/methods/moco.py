@@ -1,7 +1,5 @@
 """MoCo: a query against its key, encoded by a slow copy, and a queue of earlier keys (He et al., 2020)."""
 
-from __future__ import annotations
-
 from typing import ClassVar, Literal
 
 import torch
@@ -11,7 +9,7 @@ from torch.nn.functional import normalize
 
 from eigenview.distributed import world_size
 from eigenview.losses import MomentumAlignUniform, MomentumContrast
-from eigenview.losses.module import Objective
+from eigenview.losses.objective import Objective
 from eigenview.methods.method import (
     Method,
     MethodContext,
@@ -22,15 +20,7 @@ from eigenview.methods.method import (
     objective_from,
     watched,
 )
-from eigenview.nn import (
-    Encoder,
-    MomentumEncoder,
-    Queue,
-    in_micro_batches,
-    shuffle_rows,
-    split_batch_norm,
-    unshuffle_rows,
-)
+from eigenview.nn import Encoder, MomentumEncoder, Queue, in_micro_batches, shuffle_rows, split_batch_norm
 
 
 class MoCoSettings(MethodSettings):
@@ -97,8 +87,8 @@ class MoCoMethod(Method):
 
     def _encode_key(self, images: Tensor, step: int) -> Tensor:
         """Keys in another company than their queries, so that batch statistics cannot give them away."""
-        shuffled, way = shuffle_rows(images, self.context.group, generator=self.generator(step))
-        return unshuffle_rows(self.key(shuffled), way, self.context.group)
+        shuffled, back = shuffle_rows(images, self.context.group, generator=self.generator(step))
+        return back(self.key(shuffled))
 
     def chance_level(self, items: int) -> float:
         objective = self.objective

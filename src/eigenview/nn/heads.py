@@ -1,17 +1,17 @@
 """Projection heads: what stands between the features that are kept and the embeddings that the loss sees.
 
-Each takes the encoder's feature width first and its own widths by name, with the paper's as defaults.
+Each takes the encoder's feature width first and its own widths by name, with the paper's as defaults. Prototypes: unit
+vectors that embeddings are scored against, trained (SwAV) or set (DeepCluster-v2).
 """
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import normalize
 
 from eigenview.errors import SettingError, ShapeError
 from eigenview.names import Table
@@ -36,6 +36,8 @@ class MLP(nn.Sequential):
     ) -> None:
         if len(widths) < 2 or min(widths) < 1:
             raise SettingError(f"a head needs an input and an output width of at least 1; got {widths}")
+        if output_norm not in get_args(OutputNorm):
+            raise SettingError(f"output_norm must be none, affine, no_shift or plain; got {output_norm!r}")
         layers: list[nn.Module] = []
         for incoming, outgoing in pairwise(widths[:-1]):
             layers.append(nn.Linear(incoming, outgoing, bias=hidden_bias))
@@ -43,7 +45,10 @@ class MLP(nn.Sequential):
                 layers.append(nn.BatchNorm1d(outgoing))
             layers.append(nn.ReLU(inplace=True))
         layers.append(nn.Linear(widths[-2], widths[-1], bias=output_bias))
-        layers.extend(_output_norm(output_norm, widths[-1]))
+        if output_norm != "none":
+            layers.append(nn.BatchNorm1d(widths[-1], affine=output_norm != "plain"))
+        if output_norm == "no_shift":
+            layers[-1].register_parameter("bias", None)
         super().__init__(*layers)
         self.input_width, self.output_width = widths[0], widths[-1]
 
@@ -64,17 +69,6 @@ class Identity(nn.Module):
 
     def forward(self, features: Tensor) -> Tensor:
         return features
-
-
-def _output_norm(kind: OutputNorm, width: int) -> list[nn.Module]:
-    if kind not in ("none", "affine", "no_shift", "plain"):
-        raise SettingError(f"output_norm must be none, affine, no_shift or plain; got {kind!r}")
-    if kind == "none":
-        return []
-    norm = nn.BatchNorm1d(width, affine=kind != "plain")
-    if kind == "no_shift":
-        norm.register_parameter("bias", None)
-    return [norm]
 
 
 @dataclass(frozen=True)
@@ -140,3 +134,51 @@ def build_head(name: str, features: int, **widths: int) -> MLP | Identity:
         return build(features, **widths)
     except TypeError as error:
         raise SettingError(f"head {name!r} has no option {', '.join(widths)}: {error}") from error
+
+
+class Prototypes(nn.Module):
+    """Scores s = z·Cᵀ for one or several heads of prototypes C (K, d), without bias.
+
+    ``counts``: the K of each head. Prototypes start on the sphere; training moves them off it, so call
+    :meth:`normalize_` before each forward, as SwAV does.
+    """
+
+    def __init__(self, width: int, counts: int | Sequence[int]) -> None:
+        super().__init__()
+        numbers = [counts] if isinstance(counts, int) else list(counts)
+        if width < 1 or not numbers or min(numbers) < 1:
+            raise SettingError(f"prototypes need a width and counts of at least 1; got width {width}, counts {counts}")
+        self.heads = nn.ModuleList(nn.Linear(width, count, bias=False) for count in numbers)
+        self.normalize_()
+
+    def forward(self, embeddings: Tensor) -> list[Tensor]:
+        """One (n, K) per head; cosines when the embeddings (n, d) are on the sphere."""
+        return [head(embeddings) for head in self.heads]
+
+    def weight(self, head: int = 0) -> nn.Parameter:
+        """The prototypes (K, d) of one head."""
+        return self.heads[head].weight  # type: ignore[return-value]
+
+    @torch.no_grad()
+    def normalize_(self) -> None:
+        """Put every prototype back on the sphere, in place."""
+        for weight in self.heads.parameters():
+            weight.copy_(normalize(weight, dim=1))
+
+    @torch.no_grad()
+    def set_(self, head: int, centroids: Tensor) -> None:
+        """Overwrite one head's prototypes, as DeepCluster-v2 does with its centroids each epoch."""
+        weight = self.weight(head)
+        if centroids.shape != weight.shape:
+            raise ShapeError(
+                f"head {head} has prototypes {tuple(weight.shape)}; got centroids {tuple(centroids.shape)}"
+            )
+        weight.copy_(centroids)
+
+    def freeze_gradients(self) -> None:
+        """Forget the gradients: None, not zero, so that neither momentum nor weight decay moves the prototypes.
+
+        Call it between the backward pass and the optimizer's step.
+        """
+        for weight in self.heads.parameters():
+            weight.grad = None

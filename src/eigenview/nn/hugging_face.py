@@ -3,8 +3,6 @@
 Nothing of a model's own code is ever run, and weights are read from safetensors only.
 """
 
-from __future__ import annotations
-
 import inspect
 import json
 from collections.abc import Iterator, Mapping
@@ -72,7 +70,8 @@ def hf_model(name: str, *, channels: int, image_size: int | None, pretrained: bo
     given = None if file is None else input_of(read_object(file), called)
     if given is None and pretrained:
         raise DataError(f"{called} has no {PREPROCESSOR}, which says how its images must look")
-    side = image_size or (given.size if given is not None else _own_size(read))
+    own_size = getattr(getattr(read, "vision_config", read), "image_size", None)
+    side = image_size or (given.size if given is not None else own_size if isinstance(own_size, int) else 224)
     version, weights = f"transformers {transformers.__version__}", name if pretrained else RANDOM
     facts = EncoderFacts(called, version, weights, config=config_text(read))
     encoder = wrap(ImageTower(model), channels=3, image_size=side)
@@ -98,19 +97,22 @@ def transformers_for(name: str, *, asks: bool = True, **_others: bool) -> Module
 
 def built(transformers: ModuleType, name: str, side: Side, *, pretrained: bool, config: str) -> tuple[nn.Module, Any]:
     """One side of a model, and the configuration of the whole; ``config`` is its text, where it was kept."""
-    read = _described(transformers, config) if config else _configured(transformers, name)
-    if pretrained:
-        return _pretrained(transformers, name, read, side), read
-    return _random(transformers, read, side), read
-
-
-def _configured(transformers: ModuleType, name: str) -> Any:
-    return transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
-
-
-def _described(transformers: ModuleType, text: str) -> Any:
-    content = from_json(dict, text, "the configuration of a transformers model")
-    return type(transformers.AutoConfig.for_model(content["model_type"])).from_dict(content)
+    if config:
+        content = from_json(dict, config, "the configuration of a transformers model")
+        read = type(transformers.AutoConfig.for_model(content["model_type"])).from_dict(content)
+    else:
+        read = transformers.AutoConfig.from_pretrained(name, trust_remote_code=False)
+    kind, own = _tower(transformers, read, side)
+    if not pretrained:
+        return (kind.from_config if kind is transformers.AutoModel else kind)(own), read
+    model, report = kind.from_pretrained(name, config=own, use_safetensors=True, output_loading_info=True)
+    wrong = [key for key in (*report["missing_keys"], *report["mismatched_keys"]) if "pooler.dense" not in str(key)]
+    if wrong:
+        listed = ", ".join(map(str, wrong[:3]))
+        raise DataError(
+            f"the weights of hf:{name} do not fit its configuration: {len(wrong)} are missing ({listed}, …)"
+        )
+    return model, read
 
 
 def config_text(config: Any) -> str:
@@ -133,24 +135,6 @@ def _tower(transformers: ModuleType, config: Any, side: Side) -> tuple[Any, Any]
             f"here, only those of {', '.join(TOWERS)}: compute its vectors and give the file of them"
         )
     return transformers.AutoModel, config
-
-
-def _pretrained(transformers: ModuleType, name: str, config: Any, side: Side) -> nn.Module:
-    chosen, own = _tower(transformers, config, side)
-    model, report = chosen.from_pretrained(name, config=own, use_safetensors=True, output_loading_info=True)
-    wrong = [key for key in (*report["missing_keys"], *report["mismatched_keys"]) if "pooler.dense" not in str(key)]
-    if wrong:
-        listed = ", ".join(map(str, wrong[:3]))
-        raise DataError(
-            f"the weights of hf:{name} do not fit its configuration: {len(wrong)} are missing ({listed}, …)"
-        )
-    return model  # type: ignore[no-any-return]
-
-
-def _random(transformers: ModuleType, config: Any, side: Side) -> nn.Module:
-    chosen, own = _tower(transformers, config, side)
-    build = chosen.from_config if chosen is transformers.AutoModel else chosen
-    return build(own)  # type: ignore[no-any-return]
 
 
 @contextmanager
@@ -179,11 +163,6 @@ def _preprocessing(name: str) -> Path | None:
         return None
 
 
-def _own_size(config: Any) -> int:
-    size = getattr(getattr(config, "vision_config", config), "image_size", None)
-    return int(size) if isinstance(size, int) else 224
-
-
 def input_of(settings: Mapping[str, Any], called: str) -> InputSpec:
     """The input that a ``preprocessor_config.json`` describes."""
     size, crop = settings.get("size", 224), settings.get("crop_size")
@@ -202,9 +181,9 @@ def input_of(settings: Mapping[str, Any], called: str) -> InputSpec:
         raise SettingError(f"{called} keeps the shape of its images, and views here are square: give its vectors")
     if side > resize:
         raise SettingError(f"{called} pads its images of {resize} pixels to {side}, which no view here does")
-    return InputSpec(
-        side, resize, *_statistics(settings, called), _filter(settings, called), is_squashed, rounds_down=True
-    )
+    number = settings.get("resample", 3)
+    resampling = interpolation_named(RESAMPLING.get(number, f"Pillow's filter {number}"), called)
+    return InputSpec(side, resize, *_statistics(settings, called), resampling, is_squashed, rounds_down=True)
 
 
 def _statistics(settings: Mapping[str, Any], called: str) -> tuple[tuple[float, ...], tuple[float, ...]]:
@@ -216,11 +195,6 @@ def _statistics(settings: Mapping[str, Any], called: str) -> tuple[tuple[float, 
     if mean is None or std is None:
         raise DataError(f"{PREPROCESSOR} of {called} names no image_mean and image_std")
     return tuple(float(value) / scale for value in mean), tuple(float(value) / scale for value in std)
-
-
-def _filter(settings: Mapping[str, Any], called: str) -> Any:
-    number = settings.get("resample", 3)
-    return interpolation_named(RESAMPLING.get(number, f"Pillow's filter {number}"), called)
 
 
 def _side(size: Any, name: str) -> int | None:

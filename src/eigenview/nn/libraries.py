@@ -1,7 +1,5 @@
 """Models of other libraries: imported with care, fetched within a bounded time, wrong names explained."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket
@@ -12,12 +10,14 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
+from typing import Any
 
 from eigenview.errors import EigenviewError, SettingError
 from eigenview.extras import extra_module, optional_module
 from eigenview.names import did_you_mean, reason_of
 
 WAIT = 8.0  # seconds that a hub has for its first answer
+WEIGHTS_ONLY = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"  # whoever reads a torch file then reads no code from it
 PACKAGES = {"open_clip": "open_clip_torch"}  # where pip knows a library by another name
 
 
@@ -45,10 +45,16 @@ def loading(encoder: str, *, hub: str | None = None) -> Iterator[None]:
     to make do with its cache instead of trying for most of a minute.
     """
     is_there = hub is None or _answers(hub)
-    before = socket.getdefaulttimeout()
+    timeout, forced = socket.getdefaulttimeout(), os.environ.get(WEIGHTS_ONLY)
+    constants: Any = None
+    was_offline = False
     socket.setdefaulttimeout(WAIT)  # torch's downloads have no limit of their own
+    os.environ[WEIGHTS_ONLY] = "1"
     try:
-        with _quiet(), _weights_only(), _offline(not is_there):
+        with _quiet():
+            constants = None if is_there else optional_module("huggingface_hub.constants")
+            if constants is not None:
+                was_offline, constants.HF_HUB_OFFLINE = getattr(constants, "HF_HUB_OFFLINE", False), True
             yield
     except EigenviewError:
         raise
@@ -59,7 +65,13 @@ def loading(encoder: str, *, hub: str | None = None) -> Iterator[None]:
             raise _unreachable(encoder, f"{hub} does not answer and nothing is in its cache") from None
         raise SettingError(f"encoder {encoder} cannot be built: {reason_of(error)}") from None
     finally:
-        socket.setdefaulttimeout(before)
+        socket.setdefaulttimeout(timeout)
+        if forced is None:
+            del os.environ[WEIGHTS_ONLY]
+        else:
+            os.environ[WEIGHTS_ONLY] = forced
+        if constants is not None:
+            constants.HF_HUB_OFFLINE = was_offline
 
 
 def hugging_face_hub() -> str:
@@ -87,34 +99,6 @@ def _answers(hub: str) -> bool:
         return isinstance(error.reason, ssl.SSLError)  # its library may know other certificates
     except OSError:
         return False
-
-
-@contextmanager
-def _offline(is_offline: bool) -> Iterator[None]:
-    constants = optional_module("huggingface_hub.constants") if is_offline else None
-    before = getattr(constants, "HF_HUB_OFFLINE", False)
-    try:
-        if constants is not None:
-            constants.HF_HUB_OFFLINE = True  # type: ignore[attr-defined]
-        yield
-    finally:
-        if constants is not None:
-            constants.HF_HUB_OFFLINE = before  # type: ignore[attr-defined]
-
-
-@contextmanager
-def _weights_only() -> Iterator[None]:
-    """Whoever reads a torch file within reads no code from it."""
-    name = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
-    before = os.environ.get(name)
-    os.environ[name] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before
 
 
 @contextmanager

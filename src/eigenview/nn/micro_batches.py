@@ -7,8 +7,6 @@ ever. The cut is at the encoder's output: a head with batch norm sees the whole 
 statistics the gradients are those of the whole batch at once; the price is one more forward pass.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -76,20 +74,16 @@ class _Encoded(torch.autograd.Function):
             averages = _RunningAverages(ctx.encoder)
             with torch.enable_grad(), averages, torch.autocast(images.device.type, **ctx.autocast):
                 rows = ctx.encoder(batch)
-            _add(sums, torch.autograd.grad(rows, ctx.trained, arriving, allow_unused=True))
+            gradients = torch.autograd.grad(rows, ctx.trained, arriving, allow_unused=True)
+            for place, (before, more) in enumerate(zip(sums, gradients, strict=True)):
+                if more is not None:  # not added in place: two parameters may have been given the same tensor
+                    sums[place] = more if before is None else before + more
         set_generator_states(images.device, now)
         return (None, None, None, *sums)
 
 
 def _split(rows: Tensor, size: int) -> Sequence[Tensor]:
     return torch.tensor_split(rows, max(1, math.ceil(len(rows) / size)))
-
-
-def _add(sums: list[Tensor | None], gradients: Sequence[Tensor | None]) -> None:
-    for place, gradient in enumerate(gradients):
-        before = sums[place]
-        if gradient is not None:  # not added in place: two parameters may have been given the same tensor
-            sums[place] = gradient if before is None else before + gradient
 
 
 class _RunningAverages:

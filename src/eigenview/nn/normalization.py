@@ -1,7 +1,5 @@
 """Normalisation layers by name: what encoders are built with."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from math import gcd
 from typing import Literal

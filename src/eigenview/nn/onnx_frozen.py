@@ -81,7 +81,13 @@ def onnx_model(name: str, *, channels: int, image_size: int | None, pretrained: 
     if not pretrained:
         raise SettingError(f"onnx:{name} is frozen: it has no random weights, and it cannot be trained")
     onnxruntime = onnxruntime_for(name)
-    session = _session(onnxruntime, file)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    options.intra_op_num_threads = torch.get_num_threads()
+    try:
+        session = onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # onnxruntime's own kinds
+        raise DataError(f"{printable(file)} is no ONNX model that runs here: {reason_of(error)}") from None
     inputs = session.get_inputs()
     if len(inputs) != 1 or len(inputs[0].shape) != 4:
         taken = ", ".join(f"{given.name} {tuple(given.shape)}" for given in inputs)
@@ -106,16 +112,6 @@ def onnxruntime_for(name: str, **_others: bool) -> Any:
     if not Path(name).is_file():
         raise DataError(f"no such file: {printable(name)}; is the path right?")
     return extra_module("onnxruntime", extra="onnx", purpose="an ONNX encoder")
-
-
-def _session(onnxruntime: Any, file: Path) -> Any:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.intra_op_num_threads = torch.get_num_threads()
-    try:
-        return onnxruntime.InferenceSession(str(file), options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # onnxruntime's own kinds
-        raise DataError(f"{printable(file)} is no ONNX model that runs here: {reason_of(error)}") from None
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,10 @@
 Parameter names and shapes are torchvision's, so that its weights load and ours load there; ``fc`` is left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import Tensor, nn
 
@@ -31,61 +29,47 @@ class Architecture:
     group_width: int = 64  # channels per group in the first stage's 3×3 convolutions, when the planes are 64
 
 
-class BasicBlock(nn.Module):
-    """x ↦ ReLU(x + norm(conv3×3(ReLU(norm(conv3×3(x))))))."""
+class Block(nn.Module):
+    """x ↦ ReLU(x + convolutions(x)), each with a norm, ReLU between them; 1×1 in the place of x where shapes differ."""
 
-    expansion: ClassVar[int] = 1
-
-    def __init__(self, incoming: int, planes: int, stride: int, norm: Norm) -> None:
+    def __init__(self, incoming: int, stride: int, norm: Norm, *convolutions: nn.Conv2d) -> None:
         super().__init__()
-        self.conv1 = nn.Conv2d(incoming, planes, 3, stride=stride, padding=1, bias=False)
-        self.bn1 = norm(planes)
-        self.conv2 = nn.Conv2d(planes, planes, 3, padding=1, bias=False)
-        self.bn2 = norm(planes)
+        for number, convolution in enumerate(convolutions, start=1):
+            self.add_module(f"conv{number}", convolution)
+            self.add_module(f"bn{number}", norm(convolution.out_channels))
+        self.count, self.outgoing = len(convolutions), convolutions[-1].out_channels
         self.relu = nn.ReLU(inplace=True)
-        self.downsample = _shortcut(incoming, planes, stride, norm)
-
-    @property
-    def last_norm(self) -> nn.Module:
-        return self.bn2
+        self.downsample: nn.Sequential | None = None
+        if stride != 1 or incoming != self.outgoing:
+            shortcut = nn.Conv2d(incoming, self.outgoing, 1, stride=stride, bias=False)
+            self.downsample = nn.Sequential(shortcut, norm(self.outgoing))
 
     def forward(self, maps: Tensor) -> Tensor:
-        out = self.relu(self.bn1(self.conv1(maps)))
-        out = self.bn2(self.conv2(out))
-        out = out + (maps if self.downsample is None else self.downsample(maps))
-        return self.relu(out)  # type: ignore[no-any-return]
+        out = maps
+        for number in range(1, self.count + 1):
+            out = getattr(self, f"bn{number}")(getattr(self, f"conv{number}")(out))
+            out = self.relu(out) if number < self.count else out
+        return self.relu(out + (maps if self.downsample is None else self.downsample(maps)))  # type: ignore[no-any-return]
 
 
-class Bottleneck(nn.Module):
+class BasicBlock(Block):
+    """Two of 3×3."""
+
+    def __init__(self, incoming: int, planes: int, stride: int, norm: Norm) -> None:
+        first = nn.Conv2d(incoming, planes, 3, stride=stride, padding=1, bias=False)
+        super().__init__(incoming, stride, norm, first, nn.Conv2d(planes, planes, 3, padding=1, bias=False))
+
+
+class Bottleneck(Block):
     """1×1 down, 3×3 (grouped in ResNeXt, and where the stride is), 1×1 up by four; a shortcut around."""
 
-    expansion: ClassVar[int] = 4
-
     def __init__(self, incoming: int, planes: int, stride: int, norm: Norm, *, groups: int, group_width: int) -> None:
-        super().__init__()
         inner = int(planes * group_width / 64) * groups
         if inner < 1:
             raise SettingError(f"{groups} groups need more than {planes} planes; use a larger width")
-        outgoing = planes * self.expansion
-        self.conv1 = nn.Conv2d(incoming, inner, 1, bias=False)
-        self.bn1 = norm(inner)
-        self.conv2 = nn.Conv2d(inner, inner, 3, stride=stride, padding=1, groups=groups, bias=False)
-        self.bn2 = norm(inner)
-        self.conv3 = nn.Conv2d(inner, outgoing, 1, bias=False)
-        self.bn3 = norm(outgoing)
-        self.relu = nn.ReLU(inplace=True)
-        self.downsample = _shortcut(incoming, outgoing, stride, norm)
-
-    @property
-    def last_norm(self) -> nn.Module:
-        return self.bn3
-
-    def forward(self, maps: Tensor) -> Tensor:
-        out = self.relu(self.bn1(self.conv1(maps)))
-        out = self.relu(self.bn2(self.conv2(out)))
-        out = self.bn3(self.conv3(out))
-        out = out + (maps if self.downsample is None else self.downsample(maps))
-        return self.relu(out)  # type: ignore[no-any-return]
+        down = nn.Conv2d(incoming, inner, 1, bias=False)
+        middle = nn.Conv2d(inner, inner, 3, stride=stride, padding=1, groups=groups, bias=False)
+        super().__init__(incoming, stride, norm, down, middle, nn.Conv2d(inner, 4 * planes, 1, bias=False))
 
 
 class ResNet(Encoder):
@@ -122,13 +106,22 @@ class ResNet(Encoder):
         self.bn1 = norm(planes)
         self.relu = nn.ReLU(inplace=True)
         self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if stem == "imagenet" else nn.Identity()
-        stages, self.feature_width = _stages(architecture, planes, norm)
-        self.layer1, self.layer2, self.layer3, self.layer4 = stages
+        build: Callable[..., Block] = BasicBlock
+        if architecture.has_bottlenecks:
+            build = partial(Bottleneck, groups=architecture.groups, group_width=architecture.group_width)
+        self.feature_width = planes
+        for number, depth in enumerate(architecture.depths):
+            blocks = list[Block]()
+            for position in range(depth):
+                stride = 2 if number > 0 and position == 0 else 1
+                blocks.append(build(self.feature_width, planes * 2**number, stride, norm))
+                self.feature_width = blocks[-1].outgoing
+            self.add_module(f"layer{number + 1}", nn.Sequential(*blocks))
         start_convolutions(self)
         if zero_init_residual:
             for block in self.modules():
-                if isinstance(block, (BasicBlock, Bottleneck)):
-                    nn.init.zeros_(block.last_norm.weight)  # type: ignore[arg-type]
+                if isinstance(block, Block):
+                    nn.init.zeros_(block.get_parameter(f"bn{block.count}.weight"))
 
     def steps(self) -> list[Step]:
         stages: list[Step] = [(f"layer{number}", getattr(self, f"layer{number}")) for number in range(1, 5)]
@@ -143,26 +136,3 @@ def automatic_stem(image_size: int | None) -> Stem:
     if image_size is None or image_size > LARGEST_STL:
         return "imagenet"
     return "cifar" if image_size <= LARGEST_CIFAR else "stl"
-
-
-def _stages(architecture: Architecture, base: int, norm: Norm) -> tuple[list[nn.Sequential], int]:
-    """The four stages and the width of the last."""
-    incoming, stages = base, []
-    build: Callable[..., BasicBlock | Bottleneck] = BasicBlock
-    if architecture.has_bottlenecks:
-        build = partial(Bottleneck, groups=architecture.groups, group_width=architecture.group_width)
-    for number, depth in enumerate(architecture.depths):
-        planes, blocks = base * 2**number, []
-        for position in range(depth):
-            stride = 2 if number > 0 and position == 0 else 1
-            block = build(incoming, planes, stride, norm)
-            blocks.append(block)
-            incoming = planes * block.expansion
-        stages.append(nn.Sequential(*blocks))
-    return stages, incoming
-
-
-def _shortcut(incoming: int, outgoing: int, stride: int, norm: Norm) -> nn.Sequential | None:
-    if stride == 1 and incoming == outgoing:
-        return None
-    return nn.Sequential(nn.Conv2d(incoming, outgoing, 1, stride=stride, bias=False), norm(outgoing))

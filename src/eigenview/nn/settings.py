@@ -6,12 +6,10 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from eigenview.nn.build import build_encoder, library_of
+from eigenview.nn.build import EFFICIENTNET, build_encoder, library_of, load_encoder
 from eigenview.nn.encoder import Encoder
 from eigenview.nn.inputs import EncoderFacts, LoadedEncoder
-from eigenview.nn.pretrained import EFFICIENTNET, load_encoder
-from eigenview.nn.text import TextEncoder
-from eigenview.nn.text_build import build_text_encoder
+from eigenview.nn.text import TextEncoder, build_text_encoder
 from eigenview.nn.tokens import Tokenizer
 from eigenview.settings import Strict
 
@@ -44,14 +42,8 @@ class EncoderSettings(Strict):
 
     def load(self, *, channels: int, image_size: int | None) -> LoadedEncoder:
         """The encoder with its starting weights: from a file, of its makers, or random where it has none."""
-        return load_encoder(
-            self.name,
-            channels=channels,
-            image_size=image_size,
-            weights=self.weights,
-            pretrained=self.pretrained,
-            **self._options(),
-        )
+        start = {"weights": self.weights, "pretrained": self.pretrained, **self._options()}
+        return load_encoder(self.name, channels=channels, image_size=image_size, **start)
 
     def _options(self) -> dict[str, Any]:
         return self.model_dump(include={"width", "stem", "normalization", "freezes_patches"})

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import torch
@@ -84,7 +85,10 @@ class Tokenizer:
 
     def fitting_length(self, texts: Iterable[str]) -> int:
         """How many tokens to read so that nearly all of ``texts`` are read whole."""
-        counts = sorted(len(encoding.ids) for some in _batched(texts) for encoding in self._encoded(some))
+        waiting, counts = iter(texts), list[int]()
+        while some := list(islice(waiting, AT_ONCE)):
+            counts += [len(encoding.ids) for encoding in self._encoded(some)]
+        counts.sort()
         if not counts:
             return MOST
         return max(LEAST, min(MOST, counts[min(len(counts) - 1, int(COVERED * len(counts)))]))
@@ -114,17 +118,6 @@ def open_clip_tokenizer(theirs: Any, name: str) -> Tokenizer:
         single=f"{ends[0][0]} $A {ends[1][0]}", special_tokens=ends
     )
     return Tokenizer(inner.to_str(), place=name).reading(theirs.context_length)
-
-
-def _batched(texts: Iterable[str]) -> Iterator[list[str]]:
-    waiting: list[str] = []
-    for text in texts:
-        waiting.append(text)
-        if len(waiting) == AT_ONCE:
-            yield waiting
-            waiting = []
-    if waiting:
-        yield waiting
 
 
 def _read(text: str, place: str) -> Any:

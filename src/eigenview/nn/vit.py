@@ -3,31 +3,52 @@
 Parameter names and shapes are timm's, so that its weights load and ours load there; the classifier is left out.
 """
 
-from __future__ import annotations
-
 import math
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad, scaled_dot_product_attention
+from torch.nn.functional import interpolate, pad, scaled_dot_product_attention
 
 from eigenview.errors import SettingError
 from eigenview.nn.encoder import POOLED, Encoder, Step
-from eigenview.nn.positions import stretch_positions
+
+SUFFIXES = ("pos_embed", "positional_embedding", "position_embeddings")  # what state dicts call them
+
+
+def stretch_positions(positions: Tensor, height: int, width: int, *, others: int = 1) -> Tensor:
+    """(1, others + g², d) → (1, others + height · width, d): bicubic and antialiased, as timm's.
+
+    The first ``others`` belong to tokens that are no patch, such as the class token, and stay as they are.
+    """
+    own, patches = positions[:, :others], positions[:, others:]
+    grid = math.isqrt(patches.shape[1])
+    maps = patches.transpose(1, 2).reshape(1, -1, grid, grid)
+    stretched = interpolate(maps, size=(height, width), mode="bicubic", antialias=True, align_corners=False)
+    return torch.cat([own, stretched.flatten(2).transpose(1, 2)], dim=1)
+
+
+def fitted_positions(name: str, stored: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """A file's positions at the shape that the module has; any other tensor, and one that cannot fit, unchanged."""
+    if not name.endswith(SUFFIXES) or stored.shape == shape or stored.ndim != len(shape) or stored.ndim < 2:
+        return stored
+    if stored.shape[-1] != shape[-1] or math.prod(stored.shape[:-2]) != 1:
+        return stored
+    for others in (1, 0):
+        before, after = stored.shape[-2] - others, shape[-2] - others
+        if all(count > 0 and math.isqrt(count) ** 2 == count for count in (before, after)):
+            side = math.isqrt(after)
+            rows = stored.float().reshape(1, *stored.shape[-2:])
+            return stretch_positions(rows, side, side, others=others).reshape(shape)
+    return stored
+
 
 EPSILON = 1e-6  # of the layer norms
 HEAD_WIDTH = 64
 MEAN = "mean"
 PATCHES = ((40, 4), (112, 8), (10**9, 16))  # (largest image size, pixels of a patch): about 64 to 196 patches
-
-
-def automatic_patch(image_size: int | None) -> int:
-    """The patch that suits square images of this size; without one, ImageNet's 16."""
-    if image_size is None:
-        return 16
-    return next(patch for largest, patch in PATCHES if image_size <= largest)
 
 
 @dataclass(frozen=True)
@@ -57,18 +78,11 @@ class Attention(nn.Module):
         return out
 
 
-class Perceptron(nn.Module):
+class Perceptron(nn.Sequential):
     """Linear, GELU, linear."""
 
     def __init__(self, width: int, hidden: int) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(width, hidden)
-        self.act = nn.GELU()
-        self.fc2 = nn.Linear(hidden, width)
-
-    def forward(self, tokens: Tensor) -> Tensor:
-        out: Tensor = self.fc2(self.act(self.fc1(tokens)))
-        return out
+        super().__init__(OrderedDict(fc1=nn.Linear(width, hidden), act=nn.GELU(), fc2=nn.Linear(hidden, width)))
 
 
 class Block(nn.Module):
@@ -86,16 +100,11 @@ class Block(nn.Module):
         return tokens + self.mlp(self.norm2(tokens))  # type: ignore[no-any-return]
 
 
-class PatchEmbedding(nn.Module):
+class PatchEmbedding(nn.Sequential):
     """Each patch of ``patch`` × ``patch`` pixels as one token."""
 
     def __init__(self, channels: int, width: int, patch: int) -> None:
-        super().__init__()
-        self.proj = nn.Conv2d(channels, width, patch, stride=patch)
-
-    def forward(self, images: Tensor) -> Tensor:
-        maps: Tensor = self.proj(images)
-        return maps
+        super().__init__(OrderedDict(proj=nn.Conv2d(channels, width, patch, stride=patch)))
 
 
 class VisionTransformer(Encoder):
@@ -122,7 +131,8 @@ class VisionTransformer(Encoder):
         super().__init__()
         if not 0 < width < math.inf:
             raise SettingError(f"width must be a positive multiplier; got {width}")
-        heads, self.patch = max(1, round(kind.heads * width)), automatic_patch(image_size)
+        heads = max(1, round(kind.heads * width))
+        self.patch = next(patch for largest, patch in PATCHES if (image_size or 224) <= largest)
         self.feature_width, self.channels = HEAD_WIDTH * heads, channels
         self.grid = -(-(image_size or 224) // self.patch)
         self.patch_embed = PatchEmbedding(channels, self.feature_width, self.patch)
@@ -143,27 +153,24 @@ class VisionTransformer(Encoder):
             if isinstance(layer, nn.Linear):
                 nn.init.trunc_normal_(layer.weight, std=0.02)
                 nn.init.zeros_(layer.bias)
-        weight = self.patch_embed.proj.weight
+        weight, bias = self.patch_embed.parameters()
         reach = math.sqrt(6 / (weight[0].numel() + self.feature_width))
         nn.init.uniform_(weight, -reach, reach)
-        nn.init.zeros_(self.patch_embed.proj.bias)  # type: ignore[arg-type]
+        nn.init.zeros_(bias)
 
     def steps(self) -> list[Step]:
         blocks: list[Step] = [(f"block{number}", block) for number, block in enumerate(self.blocks, start=1)]
-        return [("patches", self._tokens), *blocks, ("norm", self.norm), (POOLED, _class_token)]
+        return [("patches", self._tokens), *blocks, ("norm", self.norm), (POOLED, lambda tokens: tokens[:, 0])]
 
     def features(self, images: Tensor, layers: Sequence[str] = (POOLED,)) -> dict[str, Tensor]:
-        tokens = super().features(images, layers)
-        return {name: self._arranged(name, rows, images) for name, rows in tokens.items()}
-
-    def _arranged(self, name: str, rows: Tensor, images: Tensor) -> Tensor:
-        if rows.ndim == 2:
-            return rows
-        patches = rows[:, 1:]
-        if name == MEAN:
-            return patches.mean(dim=1)
+        features = super().features(images, layers)
         height, width = (-(-side // self.patch) for side in images.shape[2:])
-        return patches.transpose(1, 2).reshape(rows.shape[0], -1, height, width)
+        for name, rows in features.items():
+            if name == MEAN:
+                features[name] = rows[:, 1:].mean(dim=1)
+            elif rows.ndim == 3:
+                features[name] = rows[:, 1:].transpose(1, 2).reshape(rows.shape[0], -1, height, width)
+        return features
 
     def _tokens(self, images: Tensor) -> Tensor:
         height, width = (-side % self.patch for side in images.shape[2:])
@@ -172,7 +179,3 @@ class VisionTransformer(Encoder):
         tokens = torch.cat([self.cls_token.expand(images.shape[0], -1, -1), patches], dim=1)
         is_own = maps.shape[2:] == (self.grid, self.grid)
         return tokens + (self.pos_embed if is_own else stretch_positions(self.pos_embed, *maps.shape[2:]))
-
-
-def _class_token(tokens: Tensor) -> Tensor:
-    return tokens[:, 0]

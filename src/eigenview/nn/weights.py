@@ -1,7 +1,5 @@
 """Starting weights from a file: safetensors, or a torch state dict read without executing anything."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,7 +10,7 @@ from torch import Tensor, nn
 
 from eigenview.errors import DataError
 from eigenview.names import reason_of
-from eigenview.nn.positions import fitted_positions
+from eigenview.nn.vit import fitted_positions
 from eigenview.tensors import read_sealed
 
 CONTAINERS = ("state_dict", "model_state_dict", "model", "teacher", "student")  # where checkpoints keep their weights
@@ -71,7 +69,16 @@ def fill_module(
             f"{path} has no weight of this module under the prefix {prefix!r}: it wants {_some(own)}, "
             f"the file has {_some(given)}"
         )
-    _check_shapes({name: (own[name], inside[name]) for name in shared}, path)
+    wrong = [
+        f"{name} is {tuple(inside[name].shape)} in the file, {tuple(own[name].shape)} here"
+        for name in shared
+        if own[name].shape != inside[name].shape
+    ]
+    if wrong:
+        raise DataError(
+            f"{path} does not fit: {len(wrong)} shapes differ ({_some(wrong, '; ')}); "
+            "is it another encoder, width, stem or number of channels?"
+        )
     missing = tuple(name for name in own if name not in inside)
     needed = [name for name in missing if not name.endswith(COUNTER)]
     if needed and not allows_missing:
@@ -150,19 +157,6 @@ def _found_prefix(own: Mapping[str, Tensor], given: Mapping[str, Tensor], path: 
     if len(best) > 1 and not preferred:
         raise DataError(f"{path} holds several such encoders, under {', '.join(best)}; say which by prefix=")
     return (preferred or best)[0]
-
-
-def _check_shapes(pairs: Mapping[str, tuple[Tensor, Tensor]], path: str | Path) -> None:
-    wrong = [
-        f"{name} is {tuple(theirs.shape)} in the file, {tuple(mine.shape)} here"
-        for name, (mine, theirs) in pairs.items()
-        if mine.shape != theirs.shape
-    ]
-    if wrong:
-        raise DataError(
-            f"{path} does not fit: {len(wrong)} shapes differ ({_some(wrong, '; ')}); "
-            "is it another encoder, width, stem or number of channels?"
-        )
 
 
 def _some(names: Iterable[str], separator: str = ", ") -> str:

@@ -1,7 +1,5 @@
 """Any module as an encoder: a user's own, or a library's."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -85,7 +83,22 @@ def wrap(
     if isinstance(module, Encoder):
         return module
     size = TRIAL_SIZE if image_size is None else image_size
-    width = _trial_width(module, channels, size)
+    was_training = {layer: layer.training for layer in module.modules()}
+    like = next((tensor for tensor in module.parameters() if tensor.is_floating_point()), torch.empty(0))
+    module.eval()
+    try:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            output = module(torch.zeros(2, channels, size, size, dtype=like.dtype, device=like.device))
+    except Exception as error:
+        raise SettingError(
+            f"the encoder failed on a trial batch of shape (2, {channels}, {size}, {size}): "
+            f"{str(error).strip().partition(chr(10))[0]}; "
+            "is image_size or channels wrong?"
+        ) from error
+    finally:
+        for layer, mode in was_training.items():
+            layer.training = mode
+    width = _pooled(output).shape[1]
     if feature_width is not None and feature_width != width:
         raise SettingError(f"feature_width says {feature_width}, but the module gives features of width {width}")
     return WrappedEncoder(module, width, channels=channels)
@@ -113,25 +126,6 @@ def own_encoder(name: str, *, channels: int = 3, image_size: int | None = None) 
     if not isinstance(module, nn.Module):
         raise SettingError(f"encoder {name} must build a torch module; got a {type(module).__name__}")
     return wrap(module, channels=channels, image_size=image_size)
-
-
-def _trial_width(module: nn.Module, channels: int, size: int) -> int:
-    was_training = {layer: layer.training for layer in module.modules()}
-    like = next((tensor for tensor in module.parameters() if tensor.is_floating_point()), torch.empty(0))
-    module.eval()
-    try:
-        with torch.no_grad(), torch.random.fork_rng(devices=[]):
-            output = module(torch.zeros(2, channels, size, size, dtype=like.dtype, device=like.device))
-    except Exception as error:
-        raise SettingError(
-            f"the encoder failed on a trial batch of shape (2, {channels}, {size}, {size}): "
-            f"{str(error).strip().partition(chr(10))[0]}; "
-            "is image_size or channels wrong?"
-        ) from error
-    finally:
-        for layer, mode in was_training.items():
-            layer.training = mode
-    return _pooled(output).shape[1]
 
 
 def _pooled(output: object) -> Tensor:

@@ -1,7 +1,5 @@
 """Optimizers by name, over parameter groups; and the rate of a step put into them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -10,7 +8,7 @@ from torch.optim import SGD, Adam, AdamW, Optimizer
 from eigenview.errors import SettingError
 from eigenview.names import Table
 from eigenview.optim.groups import ParameterGroup
-from eigenview.optim.lars import LARC, LARS
+from eigenview.optim.optimizers import LARC, LARS, Muon
 
 
 class Kind(NamedTuple):
@@ -28,6 +26,7 @@ OPTIMIZERS = Table(
         "larc": Kind(LARC, ("momentum", "nesterov", "trust", "clip")),
         "adam": Kind(Adam, ("betas", "eps")),
         "adamw": Kind(AdamW, ("betas", "eps")),
+        "muon": Kind(Muon, ("momentum", "betas", "eps")),
     },
 )
 
@@ -50,31 +49,24 @@ def build_optimizer(
     kind = OPTIMIZERS.find(name)
     if not groups:
         raise SettingError("an optimizer needs at least one parameter group; got none")
-    given: dict[str, Any] = {
-        "momentum": momentum,
-        "nesterov": nesterov,
-        "betas": betas,
-        "eps": eps,
-        "trust": trust,
-        "clip": clip,
-    }
-    options = {option: given[option] for option in kind.options}
-    return kind.build([_entry(group) for group in groups], lr=groups[0].learning_rate, **options)
+    given = {"momentum": momentum, "nesterov": nesterov, "betas": betas, "eps": eps, "trust": trust, "clip": clip}
+    options: dict[str, Any] = {option: given[option] for option in kind.options}
+    entries = [
+        {
+            "params": list(group.parameters),
+            "name": group.name,
+            "lr": group.learning_rate,
+            "base_lr": group.learning_rate,
+            "weight_decay": group.weight_decay,
+            "adapted": group.is_adapted,
+            "scheduled": group.is_scheduled,
+        }
+        for group in groups
+    ]
+    return kind.build(entries, lr=groups[0].learning_rate, **options)
 
 
 def set_learning_rate(optimizer: Optimizer, multiplier: float) -> None:
     """Every scheduled group's rate becomes its base rate × ``multiplier``; the others keep their base rate."""
     for group in optimizer.param_groups:
         group["lr"] = group["base_lr"] * (multiplier if group["scheduled"] else 1.0)
-
-
-def _entry(group: ParameterGroup) -> dict[str, Any]:
-    return {
-        "params": list(group.parameters),
-        "name": group.name,
-        "lr": group.learning_rate,
-        "base_lr": group.learning_rate,
-        "weight_decay": group.weight_decay,
-        "adapted": group.is_adapted,
-        "scheduled": group.is_scheduled,
-    }

@@ -1,7 +1,5 @@
 """Which parameters are decayed, adapted and scheduled, and with what learning rate."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

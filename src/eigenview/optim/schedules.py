@@ -3,8 +3,6 @@
 There is no scheduler to save: a resumed run knows its step, hence its rate.
 """
 
-from __future__ import annotations
-
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
@@ -20,32 +18,6 @@ def warm_up(step: int, *, steps: int, start: float = 0.0) -> float:
     return start + (1 - start) * min(1.0, (step + 1) / steps) if steps else 1.0
 
 
-def cosine(step: int, *, total: int, warmup: int = 0, start: float = 0.0, final: float = 0.0) -> float:
-    """Warm-up from ``start``, then final + (1 − final)·(1 + cos πp)/2, p = (step − warmup)/(total − warmup).
-
-    ``final`` is reached at ``step = total``, after the last step, so that no step is without effect; beyond, it stays.
-    SwAV at 4.8: start 0.3/4.8, final 0.001.
-    """
-    if step < warmup:
-        return warm_up(step, steps=warmup, start=start)
-    progress = min(1.0, (step - warmup) / max(1, total - warmup))
-    return final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2
-
-
-def step_decay(
-    step: int, *, milestones: Sequence[int], factor: float = 0.1, warmup: int = 0, start: float = 0.0
-) -> float:
-    """``factor`` to the number of milestones reached (a milestone counts from its own step on), after warm-up."""
-    if step < warmup:
-        return warm_up(step, steps=warmup, start=start)
-    return float(factor ** bisect_right(sorted(milestones), step))
-
-
-def constant(step: int, *, warmup: int = 0, start: float = 0.0) -> float:
-    """1 after warm-up."""
-    return warm_up(step, steps=warmup, start=start) if step < warmup else 1.0
-
-
 def build_schedule(
     name: Literal["cosine", "step", "constant"],
     *,
@@ -56,7 +28,13 @@ def build_schedule(
     milestones: Sequence[int] = (),
     factor: float = 0.1,
 ) -> Schedule:
-    """A schedule by name over ``total`` steps; milestones, warm-up and total all count optimizer steps."""
+    """A schedule by name over ``total`` steps; milestones, warm-up and total all count optimizer steps.
+
+    After a warm-up from ``start``, with p = (step − warmup)/(total − warmup), ``cosine`` is final + (1 − final)·(1 +
+    cos πp)/2: ``final`` is reached at ``step = total``, after the last step, so that no step is without effect; beyond,
+    it stays. SwAV at 4.8: start 0.3/4.8, final 0.001. ``step`` is ``factor`` to the number of milestones reached (a
+    milestone counts from its own step on), ``constant`` 1.
+    """
     if name not in ("cosine", "step", "constant"):
         raise SettingError(f"schedule must be cosine, step or constant; got {name!r}")
     if total < 1 or not 0 <= warmup <= total:
@@ -66,12 +44,17 @@ def build_schedule(
             raise SettingError(f"{label} must be at least 0 and finite; got {value}")
     if milestones and name != "step":
         raise SettingError(f"milestones belong to the step schedule; got them with {name!r}")
-    if name == "cosine":
-        return lambda step: cosine(step, total=total, warmup=warmup, start=start, final=final)
-    if name == "step":
-        drops = tuple(sorted(milestones))
-        return lambda step: step_decay(step, milestones=drops, factor=factor, warmup=warmup, start=start)
-    return lambda step: constant(step, warmup=warmup, start=start)
+    drops = sorted(milestones)
+
+    def schedule(step: int) -> float:
+        if step < warmup:
+            return warm_up(step, steps=warmup, start=start)
+        if name != "cosine":
+            return float(factor ** bisect_right(drops, step))
+        progress = min(1.0, (step - warmup) / max(1, total - warmup))
+        return final + (1 - final) * (1 + math.cos(math.pi * progress)) / 2
+
+    return schedule
 
 
 def scaled_learning_rate(base: float, *, batch: int, rule: Literal["linear", "sqrt", "none"] = "linear") -> float:

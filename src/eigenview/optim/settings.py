@@ -1,7 +1,5 @@
 """The settings of an optimizer and its schedule."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import Field
@@ -10,7 +8,7 @@ from eigenview.settings import Strict
 
 
 class OptimizerSettings(Strict):
-    name: Literal["sgd", "lars", "larc", "adam", "adamw"] = "adamw"
+    name: Literal["sgd", "lars", "larc", "adam", "adamw", "muon"] = "adamw"
     learning_rate: float = Field(1e-3, ge=0)
     learning_rates: dict[str, float] = Field({})  # of parts with one of their own, such as {"head": 0.01}
     encoder_rate: float = Field(1.0, ge=0, le=1)  # of the encoder, as a share of the learning rate

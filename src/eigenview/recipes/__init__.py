@@ -1,17 +1,13 @@
 """Published experiments as settings: command, cost, expected result. One small file for each, or for each table."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from eigenview.names import Table
 from eigenview.recipes.recipe import Recipe, Result
 
 MODULES = (  # of this room, in the order they are listed
-    "digits_demo",
-    "cpu_cifar10_quick",
-    "simclr_cifar10",
-    "simclr_imagenet",
+    "demos",
+    "simclr",
     "kernel_infonce",
     "random_walk_cifar10",
     "spectral_cifar10",
@@ -19,7 +15,6 @@ MODULES = (  # of this room, in the order they are listed
     "moco_v2_imagenet",
     "simsiam_cifar10",
     "swav_imagenet",
-    "clustered_imagenet",
     "words",
 )
 

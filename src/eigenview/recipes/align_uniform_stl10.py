@@ -7,8 +7,6 @@ A small AlexNet on views of 64 pixels, 200 epochs of 768 images. ``fc7`` and ``o
 tables; the paper chose among 150 encoders by cross-validation, and these are the chosen ones' weights.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from eigenview.recipes.recipe import Recipe, Result

@@ -9,8 +9,6 @@ warm-up), batches of 512, and equal weights in the sums. ``loss-sum`` is their c
 ``--method-settings.form kernel-sum`` is the paper's formula.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from eigenview.recipes.recipe import CIFAR10, Recipe, by_epochs

@@ -6,8 +6,6 @@ A queue of 65,536 keys, momentum 0.999, shuffled batch statistics per process. v
 ``--method-settings.head moco-v1 --method-settings.temperature 0.07 --views moco-v1`` with steps at 120 and 160: 60.6 %.
 """
 
-from __future__ import annotations
-
 from eigenview.recipes.recipe import IMAGENET, Recipe, by_epochs
 
 RECIPES = (

@@ -6,8 +6,6 @@ The authors' code squares the differences and its README recommends temperature 
 ``--method-settings.form squared --method-settings.temperature 0.4 --optimizer.learning-rate 0.1``.
 """
 
-from __future__ import annotations
-
 from eigenview.recipes.recipe import CIFAR10, Recipe, Result
 
 RECIPES = (

@@ -57,10 +57,14 @@ class Recipe:
     @property
     def views(self) -> int | None:
         """Views that go through the encoder in all, the large and the small ones; None for a run in minutes."""
+        from eigenview.views import PRESETS
+
         config = self.config()
         if config.epochs is None:
             return None
-        return config.epochs * self.images * views_of_an_image(config)
+        crops, preset = config.views.crops, PRESETS.get(config.views.preset)
+        each = (2 if preset is None else preset.view_count) if crops is None else sum(crop.count for crop in crops)
+        return config.epochs * self.images * each
 
     def commands(self) -> tuple[str, str]:
         """Train, then evaluate, on the command line."""
@@ -77,13 +81,4 @@ class Recipe:
 
 CIFAR10: dict[str, Any] = {"source": "cifar10", "test": "cifar10?split=test", "images": 50_000}
 IMAGENET: dict[str, Any] = {"source": "imagenet", "test": "imagenet?split=val", "images": 1_281_167}
-SIMCLR_LARS = {"name": "lars", "scaling": "linear", "weight_decay": 1e-4, "warmup_epochs": 10}
 SIMSIAM_SGD = {"name": "sgd", "learning_rate": 0.03, "scaling": "linear", "weight_decay": 5e-4, "exclude": []}
-
-
-def views_of_an_image(config: TrainConfig) -> int:
-    from eigenview.views import PRESETS
-
-    if config.views.crops is not None:
-        return sum(crop.count for crop in config.views.crops)
-    return PRESETS[config.views.preset].view_count if config.views.preset in PRESETS else 2

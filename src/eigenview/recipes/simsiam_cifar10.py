@@ -5,8 +5,6 @@
 A projector of two layers; the predictor's learning rate stays constant while the cosine takes the others down.
 """
 
-from __future__ import annotations
-
 from eigenview.recipes.recipe import CIFAR10, SIMSIAM_SGD, Recipe, Result
 
 RECIPES = (

@@ -5,8 +5,6 @@
 The published probe (``moco``: SGD at 30) is on the encoder's features, before the head.
 """
 
-from __future__ import annotations
-
 from eigenview.recipes.recipe import CIFAR10, SIMSIAM_SGD, Recipe, by_epochs
 
 RECIPES = (

@@ -7,8 +7,6 @@ The first runs on a CPU in minutes: five captions an image, one drawn a step. La
 others: a shard's .json or a table's column holds the original first, then the rewrites.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from eigenview.recipes.recipe import Recipe, Result

@@ -1,7 +1,5 @@
 """A run directory becomes one self-contained HTML file: readable offline, by anyone, without this library."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -50,7 +48,7 @@ def _place(out: Path, *, comparing: bool) -> Path:
 
 
 def _diagnosed(run: RunContents) -> RunContents:
-    """A run without a diagnosis of its own is diagnosed by its sample's projections."""
+    """A run whose diagnosis is gone or cannot be read is diagnosed by its sample's projections."""
     sample = run.sample
     if run.diagnosis is not None or sample is None or sample.first_view is None:
         return run

@@ -1,7 +1,5 @@
 """What the page's scripts draw: plain numbers, ready for JSON."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping, Sequence
 
@@ -53,7 +51,9 @@ def chart_data(runs: Sequence[RunContents], structures: Mapping[int, Structure])
                 "laplacian": _laplacian(run, structure),
             }
         )
-    return {"runs": listed, "floor": _floor(runs[0]) if len(runs) == 1 else None}
+    views = runs[0].sample.first_view if len(runs) == 1 and runs[0].sample is not None else None
+    floor = None if views is None else uniformity_floor(views.shape[1], t=T)  # in as many dimensions as they have
+    return {"runs": listed, "floor": floor}
 
 
 def _spectra(run: RunContents, structure: Structure | None) -> list[JSON]:
@@ -76,13 +76,6 @@ def _laplacian(run: RunContents, structure: Structure | None) -> JSON:
     return {"values": values, "clusters": counted.clusters, "components": counted.components, "nodes": counted.nodes}
 
 
-def _floor(run: RunContents) -> float | None:
-    """Of uniformity, in as many dimensions as the projections have."""
-    if run.sample is not None and run.sample.first_view is not None:
-        return uniformity_floor(run.sample.first_view.shape[1], t=T)
-    return None
-
-
 def confusion_data(confusion: Confusion | None) -> JSON:
     if confusion is None:
         return None
@@ -98,31 +91,24 @@ def map_data(sample: Sample, structure: Structure) -> dict[str, JSON]:
         {"name": projection.name, "note": projection.note, "places": _packed(on_grid(projection.places), np.uint16)}
         for projection in structure.projections
     ]
+    colourings: list[JSON] = []
+    if sample.labels is not None:
+        present = [int(label) for label in np.unique(sample.labels)]
+        colourings.append(_colouring("label", sample.labels, {label: class_name(sample, label) for label in present}))
+    clusters = {int(k): f"cluster {k + 1}" for k in np.unique(sample.clusters)}
+    colourings.append(_colouring("cluster", sample.clusters, clusters))
+    if sample.prototypes is not None and len(used := np.unique(sample.prototypes)) <= 60:
+        colourings.append(_colouring("prototype", sample.prototypes, {int(k): f"prototype {k}" for k in used}))
     sheets = sample.thumbnails
     return {
         "count": len(sample.names),
         "maps": maps,
-        "colourings": _colourings(sample),
+        "colourings": colourings,
         "names": list(sample.names),
         "neighbours": _packed(structure.neighbours[:, :8], np.uint32),
         "width": min(8, structure.neighbours.shape[1]),
         "sheet": {"columns": sheets.columns, "rows": sheets.rows},
     }
-
-
-def _colourings(sample: Sample) -> list[JSON]:
-    colourings: list[JSON] = []
-    if sample.labels is not None:
-        present = [int(label) for label in np.unique(sample.labels)]
-        colourings.append(_colouring("label", sample.labels, {label: class_name(sample, label) for label in present}))
-    colourings.append(
-        _colouring("cluster", sample.clusters, {int(k): f"cluster {k + 1}" for k in np.unique(sample.clusters)})
-    )
-    if sample.prototypes is not None:
-        used = np.unique(sample.prototypes)
-        if len(used) <= 60:
-            colourings.append(_colouring("prototype", sample.prototypes, {int(k): f"prototype {k}" for k in used}))
-    return colourings
 
 
 def _colouring(name: str, values: NDArray[np.int64], names: Mapping[int, str]) -> JSON:

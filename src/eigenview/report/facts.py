@@ -1,7 +1,5 @@
 """Settings, environment, time: what made the run, in tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from eigenview.files import JSON

@@ -1,7 +1,5 @@
 """Sections made of thumbnails: neighbours, clusters, near-duplicates, views. All come from a few sheets."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Sequence
 
@@ -12,9 +10,27 @@ from eigenview.errors import DataError
 from eigenview.report.html import Html, element, join
 from eigenview.report.structure import Structure, class_name
 from eigenview.runs import Sample, Sheets, Words
+from eigenview.runs.contents import Kind, ShownLabels, ShownPicture
 
 QUERIES, SHOWN_NEIGHBOURS = 6, 8
 SHOWN_CLUSTERS, SHOWN_MEMBERS, SHOWN_PAIRS, SHOWN_OUTLIERS = 20, 12, 12, 24
+HEADINGS: dict[Kind, tuple[str, str, str]] = {  # short, heading, how to read it
+    "suggested": (
+        "Suggested labels",
+        "Suggested labels",
+        "Of each class the surest images, then the least sure, with the probability of the label.",
+    ),
+    "suspicious": (
+        "Suspicious labels",
+        "Suspicious labels",
+        "Labels that disagree with their image's neighbourhood, with what they probably are and how probable that is.",
+    ),
+    "outliers": (
+        "Labelled outliers",
+        "Odd ones out among the labelled",
+        "Labelled images that are like no others: rarities, mistakes, or what does not belong.",
+    ),
+}
 
 
 def sheet_styles(sample: Sample) -> str:
@@ -133,35 +149,26 @@ def cluster_gallery(sample: Sample) -> Html:
         number = int(numbers[place]) + (1 if word == "cluster" else 0)
         heading = join(f"{word.capitalize()} {number} ", element("span.note", f"{counts[place]:,} images"))
         pictures = element("span.strip", *(thumb(sample, int(row)) for row in central))
-        cards.append(element("article.card", element("h3", heading), _mixture(sample, members), pictures))
+        mixture = None
+        if sample.labels is not None:  # the three most frequent classes
+            labels, shares = np.unique(sample.labels[members], return_counts=True)
+            top = np.argsort(-shares, kind="stable")[:3]
+            said = ", ".join(f"{class_name(sample, int(labels[k]))} ({shares[k] / len(members):.0%})" for k in top)
+            mixture = element("p.note", said)
+        cards.append(element("article.card", element("h3", heading), mixture, pictures))
     left = len(numbers) - len(order)
     more = element("p.note", f"{left} smaller ones are not shown.") if left > 0 else None
     return join(element("div.gallery", *cards), more)
-
-
-def _mixture(sample: Sample, members: NDArray[np.int64]) -> Html | None:
-    """The three most frequent classes of a cluster."""
-    if sample.labels is None:
-        return None
-    labels, counts = np.unique(sample.labels[members], return_counts=True)
-    top = np.argsort(-counts, kind="stable")[:3]
-    said = ", ".join(f"{class_name(sample, int(labels[k]))} ({counts[k] / len(members):.0%})" for k in top)
-    return element("p.note", said)
 
 
 def duplicate_pairs(sample: Sample, structure: Structure) -> Html:
     if not structure.duplicates:
         return element("p.quiet", f"None among the {len(sample.names):,} sampled images.")
     listed = [((first, second), f"cosine {cosine:.4f}") for first, second, cosine in structure.duplicates]
-    return _alike(sample, listed, "pairs")
+    return alike(sample, listed, "pairs")
 
 
-def copy_sets(sample: Sample) -> Html:
-    """Sets of images that are one picture, confirmed on the pixels."""
-    return _alike(sample, [(members, "") for members in sample.copies], "sets")
-
-
-def _alike(sample: Sample, listed: Sequence[tuple[Sequence[int], str]], word: str) -> Html:
+def alike(sample: Sample, listed: Sequence[tuple[Sequence[int], str]], word: str) -> Html:
     """Rows that look alike side by side, with their names and perhaps a remark; the first few."""
     cards = []
     for rows, remark in listed[:SHOWN_PAIRS]:
@@ -197,3 +204,22 @@ def view_table(sample: Sample) -> Html | None:
             cells.append(element("span", picture, element("span.note", name)))
         groups.append(element("div.view-row", *cells))
     return element("div.views", *groups, style=f"--across:{columns}")
+
+
+def labels_content(shown: ShownLabels) -> Html:
+    """The groups of one kind."""
+    summary = element("p", shown.summary) if shown.summary else None
+    groups = [
+        element("div.label-group", element("h3", group.heading), element("ul.duplicates", *map(_tile, group.pictures)))
+        for group in shown.groups
+        if group.pictures
+    ]
+    return join(summary, *(groups or [element("p.quiet", "None.")]))
+
+
+def _tile(shown: ShownPicture) -> Html:
+    address = f"data:image/jpeg;base64,{shown.picture}"
+    picture = element("img", src=address, alt=shown.name, title=shown.name, width="72", height="72")
+    names = element("span.names", shown.name)
+    caption = element("span.caption", element("b", shown.caption) if shown.caption else None, names)
+    return element("li", picture if shown.picture else None, caption)

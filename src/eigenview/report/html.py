@@ -1,7 +1,5 @@
 """HTML that cannot be injected into: whatever is not HTML already is escaped as it goes in."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from html import escape
@@ -29,10 +27,9 @@ def element(tag: str, *children: Child, **attributes: str | int | bool | None) -
     tag, *classes = tag.split(".")
     written = [f' class="{" ".join(classes)}"'] if classes else []
     for name, value in attributes.items():
-        if value is True:
-            written.append(f" {_attribute(name)}")
-        elif value is not None and value is not False:
-            written.append(f' {_attribute(name)}="{_text(str(value))}"')
+        if value is not None and value is not False:
+            key = name.rstrip("_").replace("_", "-")
+            written.append(f" {key}" if value is True else f' {key}="{_text(str(value))}"')
     start = f"<{tag}{''.join(written)}>"
     return Html(start) if tag in VOID else Html(f"{start}{join(*children)}</{tag}>")
 
@@ -74,7 +71,3 @@ def _is_hidden(character: str) -> bool:
     if character in "\n\t":
         return False
     return category(character) in ("Cc", "Cs") or "\u202a" <= character <= "\u202e" or "\u2066" <= character <= "\u2069"
-
-
-def _attribute(name: str) -> str:
-    return name.rstrip("_").replace("_", "-")

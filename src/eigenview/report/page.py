@@ -1,7 +1,5 @@
 """The page: sections in order, styles, scripts and data in one file that asks nobody for anything."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -46,7 +44,9 @@ def document(
     Scripts run only if their hash is in the page's own policy, which allows no request at all: text that slipped past
     the escaping still could not run, and nothing could leave.
     """
-    library, ours = _plotly(), "\n".join(asset(name) for name in scripts)
+    plotly = extra_module("plotly.offline", extra="report", purpose="the report")
+    library: str = plotly.get_plotlyjs().replace("</script", "<\\/script")  # as its Python package ships it
+    ours = "\n".join(asset(name) for name in scripts)
     policy = (
         f"default-src 'none'; script-src {_hash(library)} {_hash(ours)}; style-src 'unsafe-inline'; img-src data: blob:"
     )
@@ -60,34 +60,21 @@ def document(
         element("link", rel="icon", href="data:,"),
         element("style", Html("\n".join(map(asset, STYLES)) + styles)),
     )
+    mark = element("span.mark", "Eigenview")
+    toggle = element("button", "Dark", type="button", id="theme", aria_label="switch between dark and light")
+    links = [element("li", element("a", shown.short, href=f"#{shown.name}")) for shown in listed if shown.short]
+    contents = element("nav.contents", element("ul", *links), aria_label="contents")
     main = element("main", *(section.html for section in listed), id="main")
     body = element(
         "body",
         element("a.skip", "Skip to the report", href="#main"),
-        _bar(title),
-        element("div.layout", _contents(listed), main),
+        element("header.bar", mark, element("span.run-name", title), toggle),
+        element("div.layout", contents, main),
         element("script", script_json(data), type="application/json", id="data"),
         element("script", Html(library)),
         element("script", Html(ours)),
     )
     return "<!doctype html>\n" + element("html", head, body, lang="en") + "\n"
-
-
-def _bar(title: str) -> Html:
-    mark = element("span.mark", "Eigenview")
-    toggle = element("button", "Dark", type="button", id="theme", aria_label="switch between dark and light")
-    return element("header.bar", mark, element("span.run-name", title), toggle)
-
-
-def _contents(listed: Sequence[sections.Section]) -> Html:
-    links = [element("li", element("a", shown.short, href=f"#{shown.name}")) for shown in listed if shown.short]
-    return element("nav.contents", element("ul", *links), aria_label="contents")
-
-
-def _plotly() -> str:
-    """The chart library, as its Python package ships it."""
-    script: str = extra_module("plotly.offline", extra="report", purpose="the report").get_plotlyjs()
-    return script.replace("</script", "<\\/script")
 
 
 def _hash(script: str) -> str:

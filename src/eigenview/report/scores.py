@@ -1,13 +1,12 @@
 """Scores as cards and tables: each against its baselines, or several runs against the first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from eigenview.errors import SettingError
-from eigenview.evaluation import Compared, compare, shown_as
-from eigenview.evaluation.subjects import COMPARED_WITH
+from eigenview.evaluation import Compared, compare
+from eigenview.evaluation.evaluating import shown_as
+from eigenview.evaluation.scores import COMPARED_WITH
 from eigenview.nn import POOLED
 from eigenview.report.html import Html, element, join, table, table_row
 from eigenview.runs import Score
@@ -26,11 +25,9 @@ class Measure:
     baselines: tuple[Score, ...]
 
     @property
-    def rows(self) -> list[Compared]:
-        """The run first, then how each baseline differs from it."""
-        if not self.baselines:
-            return [Compared(self.own, 0.0, None, None)]
-        return compare(self.own, *self.baselines)
+    def compared(self) -> list[Compared]:
+        """How each baseline differs from the run."""
+        return compare(self.own, *self.baselines)[1:] if self.baselines else []
 
 
 def own_scores(run: RunContents) -> list[Score]:
@@ -109,7 +106,14 @@ def interval(score: Score) -> str:
 
 def cards(run: RunContents) -> Html:
     """The headline scores: a large figure, its interval, and bars against the baselines."""
-    return element("div.cards", *(_card(measure) for measure in headline(run)))
+    listed = []
+    for measure in headline(run):
+        own = measure.own
+        rows = [_bar(own, "this run", "own"), *(_bar(score, score.subject, "base") for score in measure.baselines)]
+        note = element("p.note", f"{own.metric}, 95\N{NO-BREAK SPACE}% interval {interval(own)}")
+        bars, figure = element("div.bars", *rows), element("p.figure", shown(own))
+        listed.append(element("article.card.score", element("h3", title(own)), figure, note, bars))
+    return element("div.cards", *listed)
 
 
 def seen_note(run: RunContents) -> Html | None:
@@ -119,18 +123,6 @@ def seen_note(run: RunContents) -> Html | None:
         return None
     said = f"Seen in training: the test images of {', '.join(sets)}. On images it never saw, the run may do worse."
     return element("p.note", said)
-
-
-def _card(measure: Measure) -> Html:
-    own = measure.own
-    rows = [_bar(own, "this run", "own"), *(_bar(score, score.subject, "base") for score in measure.baselines)]
-    return element(
-        "article.card.score",
-        element("h3", title(own)),
-        element("p.figure", shown(own)),
-        element("p.note", f"{own.metric}, 95\N{NO-BREAK SPACE}% interval {interval(own)}"),
-        element("div.bars", *rows),
-    )
 
 
 def _bar(score: Score, name: str, kind: str) -> Html:
@@ -151,7 +143,7 @@ def all_scores(run: RunContents) -> Html | None:
     named = [name for name in COMPARED_WITH if any(score.subject == name for score in run.scores)]
     body = []
     for measure in measures(run):
-        rows = {row.score.subject: row for row in measure.rows[1:]}
+        rows = {row.score.subject: row for row in measure.compared}
         cells = [_own_cell(measure.own), *(_baseline_cell(rows.get(name)) for name in named)]
         body.append(table_row(described(measure.own), *cells))
     return table(("measure", "this run", *named), body, label="table of scores") if body else None

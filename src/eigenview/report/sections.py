@@ -1,11 +1,9 @@
 """The sections of the page, each with a sentence on how to read it, and what to do where something is missing."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eigenview.report import facts, galleries, labels, scores, summary
+from eigenview.report import facts, galleries, scores, summary
 from eigenview.report.html import Child, Html, asset, element, join
 from eigenview.report.structure import Structure
 from eigenview.runs import number
@@ -39,50 +37,28 @@ def section(name: str, short: str, heading: str, lead: str, *content: Child) -> 
 
 def of_one(run: RunContents, structure: Structure | None) -> list[Section]:
     """Everything about one run; of an encoder that was not trained here, the images come first."""
-    shown = _of_sample(run, structure) + _of_labels(run)
+    shown = _of_sample(run, structure)
+    for kept in run.labels:  # what spread and audit left in the run
+        short, heading, lead = galleries.HEADINGS[kept.kind]
+        shown.append(section(f"labels-{kept.kind}", short, heading, lead, galleries.labels_content(kept)))
     judged = [_diagnosis(run), *([_curves([run])] if run.is_trained else []), _geometry([run], structure)]
     lead = "Everything that decides what the run computed, and what it cost."
     settings = section("settings", "Settings", "Settings, environment, time", lead, facts.blocks(run))
     return [_top(run), *(judged + shown if run.is_trained else shown + judged), settings]
 
 
-def _of_labels(run: RunContents) -> list[Section]:
-    """What spread and audit left in the run."""
-    parts = []
-    for shown in run.labels:
-        short, heading, lead = labels.HEADINGS[shown.kind]
-        parts.append(section(f"labels-{shown.kind}", short, heading, lead, labels.labels_content(shown)))
-    return parts
-
-
 def _of_sample(run: RunContents, structure: Structure | None) -> list[Section]:
     sample = run.sample
     if sample is None or structure is None:
         return [section("map", "Map", "Map of the embedding", "", element("p.quiet", NO_SAMPLE))]
-    parts = [
-        section(
-            "map",
-            "Map",
-            "Map of the embedding",
-            "Each dot is an image; close dots look alike to the encoder. Point to see it, click for more.",
-            _map(structure),
-        ),
-        section(
-            "neighbours",
-            "Neighbours",
-            "Nearest neighbours",
-            "An image, then those the encoder finds most similar. A struck corner marks another class.",
-            galleries.neighbour_grid(sample, structure),
-        ),
-        section(
-            "clusters",
-            "Clusters" if sample.prototypes is None else "Prototypes",
-            "Clusters" if sample.prototypes is None else "Prototypes",
-            "Groups found without labels, each shown by its most central images.",
-            galleries.cluster_gallery(sample),
-        ),
-        _copies(run, structure),
-    ]
+    lead = "Each dot is an image; close dots look alike to the encoder. Point to see it, click for more."
+    parts = [section("map", "Map", "Map of the embedding", lead, _map(structure))]
+    lead = "An image, then those the encoder finds most similar. A struck corner marks another class."
+    grid = galleries.neighbour_grid(sample, structure)
+    parts.append(section("neighbours", "Neighbours", "Nearest neighbours", lead, grid))
+    word = "Clusters" if sample.prototypes is None else "Prototypes"
+    lead = "Groups found without labels, each shown by its most central images."
+    parts += [section("clusters", word, word, lead, galleries.cluster_gallery(sample)), _copies(run, structure)]
     if sample.words is not None:
         lead = "A caption, its own image, then the images that its words find; its own is framed where it is found. "
         lead += "Pairs that were learnt from are found more easily: evaluate --protocol captions measures others."
@@ -104,7 +80,8 @@ def _copies(run: RunContents, structure: Structure) -> Section:
     assert sample is not None
     if sample.copies:
         lead = "Copies of one picture, each compared with the first on the pixels and confirmed."
-        return section("duplicates", "Duplicates", "Copies", lead, galleries.copy_sets(sample))
+        copies = galleries.alike(sample, [(members, "") for members in sample.copies], "sets")
+        return section("duplicates", "Duplicates", "Copies", lead, copies)
     if not run.is_trained:
         nothing = element("p.quiet", "No picture is here twice, as far as pixels tell.")
         return section("duplicates", "Duplicates", "Copies", "", nothing)
@@ -117,43 +94,32 @@ def of_several(runs: Sequence[RunContents]) -> list[Section]:
     """A comparison: the first run is the reference."""
     listed = []
     for number_, run in enumerate(runs):
-        told = summary.summarise(run)
-        badge = element("span", told.badge, class_=f"badge {told.state}")
+        state, word, sentence = summary.summarise(run)
+        badge = element("span", word, class_=f"badge {state}")
         name = element("h3", element("span", class_=f"series series{number_ % 8}", aria_hidden="true"), run.name)
-        listed.append(element("article.card", name, badge, element("p", told.sentence), _line(run)))
+        listed.append(element("article.card", name, badge, element("p", sentence), _line(run)))
     names = " \N{MIDDLE DOT} ".join(run.name for run in runs)
-    top = Section(
-        "top",
-        "Verdicts",
-        element(
-            "section",
-            element("h1", f"{len(runs)} runs compared"),
-            element("p.lead", names),
-            element("div.gallery.wide", *listed),
-            id="top",
-        ),
-    )
+    heading, lead = element("h1", f"{len(runs)} runs compared"), element("p.lead", names)
+    inner = element("section", heading, lead, element("div.gallery.wide", *listed), id="top")
     table = scores.comparison(runs) or element("p.quiet", f"No measure that two of the runs share. {NO_SCORES}")
-    lead = (
+    against = (
         f"Against {runs[0].name}: the difference, its 95 % interval, and how likely chance alone would show as much, "
         "paired item by item (McNemar's exact test, or a paired t-test)."
     )
-    changed = facts.differing(runs)
+    costs = [join(element("h3", run.name), facts.facts_list(facts.time_figures(run))) for run in runs]
     return [
-        top,
-        section("scores", "Scores", "Scores", lead, table),
+        Section("top", "Verdicts", inner),
+        section("scores", "Scores", "Scores", against, table),
         _curves(runs),
         _geometry(runs, None),
-        section("settings", "Settings", "Settings that differ", "", changed, *(_costs(run) for run in runs)),
+        section("settings", "Settings", "Settings that differ", "", facts.differing(runs), *costs),
     ]
 
 
 def _top(run: RunContents) -> Section:
-    told = summary.summarise(run)
+    state, badge, sentence = summary.summarise(run)
     heading = element("h1", run.name)
-    verdict = element(
-        "p.verdict", element("span", told.badge, class_=f"badge {told.state}"), " ", told.sentence, id="verdict"
-    )
+    verdict = element("p.verdict", element("span", badge, class_=f"badge {state}"), " ", sentence, id="verdict")
     measured = scores.cards(run) if scores.own_scores(run) else element("p.quiet", NO_SCORES)
     table = scores.all_scores(run)
     more = None
@@ -181,10 +147,6 @@ def _line(run: RunContents) -> Html:
     return element("p.line", *(element("span", word) for word in said if word))
 
 
-def _costs(run: RunContents) -> Html:
-    return join(element("h3", run.name), facts.facts_list(facts.time_figures(run)))
-
-
 def _diagnosis(run: RunContents) -> Section:
     if run.diagnosis is None:
         missing = element("p.quiet", "Not diagnosed yet: eigenview diagnose RUN says what is wrong, and what to try.")
@@ -198,13 +160,8 @@ def _diagnosis(run: RunContents) -> Section:
 
 def chart(name: str, heading: str, note: str, *, size: str = "") -> Html:
     caption = element("figcaption", element("h3", heading), element("p.note", note))
-    label = f"chart: {heading}, {note}"
-    return element(
-        "figure",
-        caption,
-        element("div.plot", id=f"plot-{name}", role="img", aria_label=label),
-        class_=f"chart {size}".strip(),
-    )
+    plot = element("div.plot", id=f"plot-{name}", role="img", aria_label=f"chart: {heading}, {note}")
+    return element("figure", caption, plot, class_=f"chart {size}".strip())
 
 
 def _curves(runs: Sequence[RunContents]) -> Section:

@@ -1,7 +1,5 @@
 """What a sample's features hold: neighbours, maps in two dimensions, spectra, duplicates, a probe's confusion."""
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass
 from inspect import signature
@@ -16,7 +14,7 @@ from eigenview.diagnostics import cluster_count, duplicate_share, spectrum
 from eigenview.diagnostics.clusters import ClusterCount
 from eigenview.errors import EigenviewError
 from eigenview.evaluation import fit_logistic
-from eigenview.evaluation.checks import column_statistics
+from eigenview.evaluation.features import column_statistics
 from eigenview.extras import optional_module
 from eigenview.graph.laplacian import neighbour_graph, spectral_embedding
 from eigenview.graph.nearest import nearest
@@ -115,17 +113,16 @@ def first_projection(features: Tensor, *, seed: int = 0, neighbours: Ints | None
 
 
 def _neighbourhood_map(unit: Tensor, principal: Floats, seed: int) -> list[Projection]:
-    if (places := _umap(unit, seed)) is not None:
-        return [Projection("UMAP", "neighbourhoods are kept, distances between groups are not", places)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # UMAP's, about its seed and threads
+        if (library := optional_module("umap")) is not None:  # and one that works here
+            made = library.UMAP(metric="cosine", random_state=seed, n_neighbors=min(15, len(unit) - 1))
+            places: Floats = np.asarray(made.fit_transform(unit.float().numpy()), dtype=np.float64)
+            return [Projection("UMAP", "neighbourhoods are kept, distances between groups are not", places)]
     if len(unit) > TSNE_POINTS:
         return []
     note = "neighbourhoods are kept; sizes of groups and distances between them mean little"
     return [Projection("t-SNE", note, _tsne(principal, seed))]
-
-
-def _spectral_map(neighbours: Ints) -> Projection:
-    note = "two eigenvectors of the neighbour graph's Laplacian, on an arcsinh scale"
-    return Projection("spectral", note, _spectral(neighbours))
 
 
 def _principal(unit: Tensor, count: int) -> Floats:
@@ -135,7 +132,7 @@ def _principal(unit: Tensor, count: int) -> Floats:
     return places if places.shape[1] > 1 else np.hstack([places, np.zeros_like(places)])
 
 
-def _spectral(neighbours: Ints) -> Floats:
+def _spectral_map(neighbours: Ints) -> Projection:
     """Random-walk eigenvectors on the graph of neighbours, and a faint ring through all points: islands of the graph
     stay joined, so that more than their membership shows.
 
@@ -148,8 +145,8 @@ def _spectral(neighbours: Ints) -> Floats:
     off = np.clip(places, low, high) - np.median(places, axis=0)
     usual = np.maximum(np.median(np.abs(off), axis=0), 1e-12)
     scaled = np.arcsinh(off / usual)
-    even: Floats = scaled / np.maximum(np.ptp(scaled, axis=0), 1e-12)
-    return even
+    note = "two eigenvectors of the neighbour graph's Laplacian, on an arcsinh scale"
+    return Projection("spectral", note, scaled / np.maximum(np.ptp(scaled, axis=0), 1e-12))
 
 
 def _tsne(principal: Floats, seed: int) -> Floats:
@@ -165,17 +162,6 @@ def _tsne(principal: Floats, seed: int) -> Floats:
             init=start.astype(np.float32), perplexity=perplexity, angle=0.8, random_state=seed, n_jobs=1, **{steps: 500}
         )
         places: Floats = made.fit_transform(principal.astype(np.float32)).astype(np.float64)
-    return places
-
-
-def _umap(unit: Tensor, seed: int) -> Floats | None:
-    """None where there is no UMAP, or none that works here."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # UMAP's, about its seed and threads
-        if (library := optional_module("umap")) is None:
-            return None
-        made = library.UMAP(metric="cosine", random_state=seed, n_neighbors=min(15, len(unit) - 1))
-        places: Floats = np.asarray(made.fit_transform(unit.float().numpy()), dtype=np.float64)
     return places
 
 

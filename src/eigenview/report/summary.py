@@ -1,10 +1,5 @@
 """The verdict in a sentence: is it healthy, and how far above the baselines."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
-
-from eigenview.diagnostics import Diagnosis
 from eigenview.evaluation import Compared
 from eigenview.report.html import Html, element
 from eigenview.report.scores import Measure, headline, interval, shown, title
@@ -14,33 +9,21 @@ from eigenview.runs.contents import RunContents
 LIKELY = 0.05  # p-values above this are no evidence of a difference
 
 
-@dataclass(frozen=True)
-class Summary:
-    """``state`` is "good", "bad" or "unknown"; ``badge`` a word or two."""
-
-    state: str
-    badge: str
-    sentence: str
-
-
-def summarise(run: RunContents) -> Summary:
+def summarise(run: RunContents) -> tuple[str, str, str]:
+    """The state, "good", "bad" or "unknown"; a badge of a word or two; and a sentence."""
     diagnosis = run.diagnosis
     measured = headline(run)
     gain = "" if not measured else f" {_gain(measured[0])}"
     if diagnosis is None:
-        return Summary("unknown", "Not diagnosed", f"{_progress(run)}{gain}")
+        return "unknown", "Not diagnosed", f"{_progress(run)}{gain}"
     if diagnosis.findings:
-        return Summary("bad", _capital(diagnosis.verdict), f"{_capital(diagnosis.findings[0].reasons[0])}.{gain}")
-    return Summary("good", "Healthy", f"{_health(diagnosis)}{gain}")
-
-
-def _health(diagnosis: Diagnosis) -> str:
+        return "bad", _capital(diagnosis.verdict), f"{_capital(diagnosis.findings[0].reasons[0])}.{gain}"
     figures = diagnosis.figures
     said = f"The embeddings spread over {figures.effective_rank:.0f} of {min(figures.n, figures.d)} directions"
     if figures.views is not None:
         matched = f"{figures.views.matched.value:.0%} of images find their own other view first"
         said += f", and {matched} among {figures.n:,}"
-    return f"{said}."
+    return "good", "Healthy", f"{said}.{gain}"
 
 
 def _gain(measure: Measure) -> str:
@@ -49,7 +32,7 @@ def _gain(measure: Measure) -> str:
     name = name if name[:2].isupper() or name.startswith("k-") else name[:1].lower() + name[1:]
     value = f"{shown(own)} (95\N{NO-BREAK SPACE}% interval {interval(own)})"
     said = f"{_capital(own.metric)} by {name} is {value}"
-    gaps = [_gap(row) for row in measure.rows[1:]]
+    gaps = [_gap(row) for row in measure.compared]
     listed = " and ".join(filter(None, [", ".join(gaps[:-1]), *gaps[-1:]]))
     return f"{said}, {listed}." if gaps else f"{said}; no baseline was measured on these images."
 

@@ -1,7 +1,5 @@
 """A sweep's page: which settings mattered, how the figure depends on each, and all trials side by side."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from eigenview.files import JSON
@@ -15,8 +13,13 @@ SHOWN = 200  # trials in the table
 
 def sweep_page(results: Results) -> str:
     """The whole document for a sweep."""
-    listed = [_best(results), *_charts(results), _trials(results)]
-    return document(f"sweep {results.name}", listed, {"sweep": sweep_data(results)}, scripts=("theme.js", "sweep.js"))
+    listed = [*results.ranked, *(trial for trial in results.trials if trial not in results.ranked)]
+    heads = ["trial", "run", "state", results.objective, *results.names]
+    rows = [_row(trial, results.names) for trial in listed[:SHOWN]]
+    lead = "" if len(listed) <= SHOWN else f"The first {SHOWN} of {len(listed)}; trials.parquet has them all."
+    trials = section("trials", "Trials", "All trials", lead, table(heads, rows, label="all trials"))
+    parts = [_best(results), *_charts(results), trials]
+    return document(f"sweep {results.name}", parts, {"sweep": sweep_data(results)}, scripts=("theme.js", "sweep.js"))
 
 
 def sweep_data(results: Results) -> dict[str, JSON]:
@@ -55,14 +58,6 @@ def _charts(results: Results) -> list[Section]:
         drawn = chart("importance", "Importance", said)
         listed.insert(0, section("importance", "Importance", "Which settings mattered", "", drawn))
     return listed
-
-
-def _trials(results: Results) -> Section:
-    listed = [*results.ranked, *(trial for trial in results.trials if trial not in results.ranked)]
-    heads = ["trial", "run", "state", results.objective, *results.names]
-    rows = [_row(trial, results.names) for trial in listed[:SHOWN]]
-    lead = "" if len(listed) <= SHOWN else f"The first {SHOWN} of {len(listed)}; trials.parquet has them all."
-    return section("trials", "Trials", "All trials", lead, table(heads, rows, label="all trials"))
 
 
 def _row(trial: Trial, names: Sequence[str]) -> Html:

@@ -1,7 +1,5 @@
 """The only owner of a run directory: settings, checkpoints, metrics, scores, diagnosis, sample; versioned."""
 
-from __future__ import annotations
-
 from eigenview.runs.by_name import (
     NamedEncoder,
     best_encoder,
@@ -11,15 +9,14 @@ from eigenview.runs.by_name import (
     open_encoder,
     open_named,
 )
-from eigenview.runs.checkpoints import BEST, LAST, PREVIOUS, Checkpoint, Checkpoints
-from eigenview.runs.config import TrainConfig, load_config, merge_settings, read_config, stored_settings
+from eigenview.runs.checkpoints import BEST, LAST, PREVIOUS, Checkpoint
+from eigenview.runs.config import TrainConfig, merge_settings, read_config, stored_settings
 from eigenview.runs.directory import EMBEDDINGS, UNREADABLE, RunDirectory, is_run
-from eigenview.runs.facts import DataFacts, EncoderRecord, EnvironmentFacts, data_facts, environment_facts
-from eigenview.runs.lock import RunLock
-from eigenview.runs.metrics import Metrics, MetricsFile, number
+from eigenview.runs.facts import EncoderRecord, data_facts, environment_facts
+from eigenview.runs.metrics import MetricsFile, number
 from eigenview.runs.opened import OWN, PUBLISHED, OpenedRun, fresh_copy, open_run
 from eigenview.runs.sample import Packed, Sample, Sheets, Words, WordsExample, label_sample, write_sample
-from eigenview.runs.scores import SEEN, Score, ScoreFolder
+from eigenview.runs.scores import SEEN, Score
 
 __all__ = [
     "BEST",
@@ -31,20 +28,14 @@ __all__ = [
     "SEEN",
     "UNREADABLE",
     "Checkpoint",
-    "Checkpoints",
-    "DataFacts",
     "EncoderRecord",
-    "EnvironmentFacts",
-    "Metrics",
     "MetricsFile",
     "NamedEncoder",
     "OpenedRun",
     "Packed",
     "RunDirectory",
-    "RunLock",
     "Sample",
     "Score",
-    "ScoreFolder",
     "Sheets",
     "TrainConfig",
     "Words",
@@ -58,7 +49,6 @@ __all__ = [
     "fresh_copy",
     "is_run",
     "label_sample",
-    "load_config",
     "merge_settings",
     "number",
     "open_encoder",

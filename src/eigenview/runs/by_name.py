@@ -1,7 +1,5 @@
 """An encoder that was not trained here, by name, with a run directory for what is measured of it."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass, replace
 from itertools import count
@@ -15,11 +13,10 @@ from eigenview.errors import DataError, SettingError
 from eigenview.files import file_digest
 from eigenview.names import printable, slug
 from eigenview.nn import ENCODERS, Encoder
-from eigenview.nn.build import check_encoder_name
+from eigenview.nn.build import EFFICIENTNET, check_encoder_name, has_pretrained_efficientnet
 from eigenview.nn.inputs import InputSpec, LoadedEncoder
-from eigenview.nn.pretrained import EFFICIENTNET, has_pretrained_efficientnet
 from eigenview.nn.settings import EncoderSettings
-from eigenview.runs.card import GIVEN_AS, Card, read_card
+from eigenview.runs.card import GIVEN_AS, read_card
 from eigenview.runs.directory import RunDirectory, is_run
 from eigenview.runs.facts import EncoderRecord, data_facts, environment_facts
 from eigenview.runs.opened import OWN, PUBLISHED, OpenedRun, starting_encoder
@@ -78,17 +75,15 @@ class NamedEncoder:
     view: CentreView
 
 
-def open_named(name: str, *, size: int | None = None, weights: str | None = None) -> NamedEncoder:
-    """An encoder by name or from an exported file, with its own view, at its own ``size`` unless another is given."""
-    settings = encoder_named(name, weights=weights)
-    _check_size(settings, size)
-    card = None if settings.weights is None else _card_of(settings.weights)
-    if card is not None and card.build is not None:
-        loaded, view = settings.load(channels=card.build.channels, image_size=card.build.image_size), card.view
+def open_named(name: str) -> NamedEncoder:
+    """An encoder by name or from an exported file, with its own view, at its own size."""
+    settings = encoder_named(name)
+    if (exported := _exported(settings)) is not None:
+        loaded, view = exported
     elif settings.brings_input:
-        loaded = settings.load(channels=COLOUR, image_size=size)
+        loaded = settings.load(channels=COLOUR, image_size=None)
         assert loaded.input is not None
-        view = view_of(loaded.input if size is None else loaded.input.at(size), loaded.input.resize)
+        view = view_of(loaded.input, loaded.input.resize)
     else:
         raise SettingError(f"{name} has no weights and no view of its own: train it, and name the run")
     return NamedEncoder(name, settings.built_as(loaded.facts), loaded.encoder, view)
@@ -128,15 +123,15 @@ def load_for(
 ) -> tuple[LoadedEncoder, CentreView]:
     """An encoder with its starting weights, and the view that it wants of images of such a shape."""
     side = min(shape[:2])
-    _check_size(settings, size)
+    if size is not None and size < LEAST and settings.brings_input:
+        raise SettingError(f"{settings.name} needs images of at least {LEAST} pixels to tell anything; got {size}")
     if settings.weights is not None and is_run(settings.weights):
         directory = RunDirectory.existing(settings.weights)
         view = directory.view if size is None else replace(directory.view, size=size, resize=size)
-        channels = len(view.mean)
-        return starting_encoder(settings, channels=channels, image_size=view.size), view
-    if settings.weights is not None and (card := _card_of(settings.weights)) is not None and card.build is not None:
-        loaded = settings.load(channels=card.build.channels, image_size=card.build.image_size)
-        return loaded, card.view if size is None else replace(card.view, size=size, resize=size)
+        return starting_encoder(settings, channels=len(view.mean), image_size=view.size), view
+    if (exported := _exported(settings)) is not None:
+        loaded, view = exported
+        return loaded, view if size is None else replace(view, size=size, resize=size)
     if settings.brings_input:
         loaded = settings.load(channels=COLOUR, image_size=size)
         if (given := loaded.input) is not None:
@@ -149,17 +144,17 @@ def load_for(
     return settings.load(channels=shape[2], image_size=view.size), view
 
 
-def _check_size(settings: EncoderSettings, size: int | None) -> None:
-    if size is not None and size < LEAST and settings.brings_input:
-        raise SettingError(f"{settings.name} needs images of at least {LEAST} pixels to tell anything; got {size}")
-
-
-def _card_of(weights: str) -> Card | None:
-    """What an exported file says about itself; None of any other file."""
+def _exported(settings: EncoderSettings) -> tuple[LoadedEncoder, CentreView] | None:
+    """The encoder in a file of weights that says how it is built, and its view; None of any other file, or none."""
+    if settings.weights is None or Path(settings.weights).suffix != ".safetensors":
+        return None
     try:
-        return read_card(weights) if Path(weights).suffix == ".safetensors" else None
+        card = read_card(settings.weights)
     except DataError:
         return None
+    if card.build is None:
+        return None
+    return settings.load(channels=card.build.channels, image_size=card.build.image_size), card.view
 
 
 def fitting_size(side: int, own: int = 224) -> int:

@@ -1,7 +1,5 @@
 """What goes with exported weights: how the encoder is built, and how images must look when they come in."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -64,7 +62,10 @@ def card_of(encoder: Encoder, view: CentreView, name: str, settings: EncoderSett
     """``settings``: by which it was built; None for an encoder that has none."""
     from eigenview import __version__
 
-    channels = encoder.channels
+    channels, build = encoder.channels, None
+    if settings is not None:
+        width, stem, normalization = settings.width, settings.stem, settings.normalization
+        build = Build(settings.name, width, stem, normalization, channels, view.size, settings.config)
     mean, std = (values if len(values) == channels else values[:1] * channels for values in (view.mean, view.std))
     return Card(
         format=format,
@@ -72,13 +73,9 @@ def card_of(encoder: Encoder, view: CentreView, name: str, settings: EncoderSett
         version=__version__,
         feature_width=encoder.feature_width,
         input=Input(**{**vars(view), "mean": mean, "std": std}, channels=channels),
-        build=None if settings is None else _build(settings, channels, view.size),
+        build=build,
         architecture=None,
     )
-
-
-def _build(chosen: EncoderSettings, channels: int, size: int) -> Build:
-    return Build(chosen.name, chosen.width, chosen.stem, chosen.normalization, channels, size, chosen.config)
 
 
 def read_card(path: str | Path) -> Card:

@@ -1,7 +1,5 @@
 """Checkpoints: safetensors for weights and buffers, a small file for the rest; sealed, whole or not there at all."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -90,11 +88,11 @@ class Checkpoints:
 
     def load(self, name: str) -> Checkpoint:
         """A checkpoint whose hashes are right; reading it executes nothing."""
-
-        def read(place: Path) -> Checkpoint:
-            return Checkpoint(load_file(place / WEIGHTS), torch.load(place / STATE, weights_only=True))
-
-        return self._read(name, (WEIGHTS, STATE), read)
+        return self._read(
+            name,
+            (WEIGHTS, STATE),
+            lambda place: Checkpoint(load_file(place / WEIGHTS), torch.load(place / STATE, weights_only=True)),
+        )
 
     def weights(self, name: str) -> dict[str, Tensor]:
         """The tensors of a checkpoint whose hash is right."""

@@ -91,7 +91,9 @@ def settings_type(method: str) -> type[MethodSettings]:
 
 def read_config(given: Mapping[str, Any]) -> TrainConfig:
     """The settings in ``given``; what is wrong is said in one line, with what was probably meant."""
-    return read_settings(TrainConfig, given, known=_known_names())
+    models: list[type[BaseModel]] = [EncoderSettings, ViewSettings, CropSettings, OptimizerSettings]
+    models += [method.settings_type for method in METHODS.values()]
+    return read_settings(TrainConfig, given, known=sorted({name for model in models for name in model.model_fields}))
 
 
 def load_config(file: Path) -> TrainConfig:
@@ -127,9 +129,3 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
 
 def save_config(file: Path, config: TrainConfig) -> None:
     write_stored(file, config.model_dump(mode="json"), version=FORMAT)
-
-
-def _known_names() -> list[str]:
-    models: list[type[BaseModel]] = [EncoderSettings, ViewSettings, CropSettings, OptimizerSettings]
-    models += [method.settings_type for method in METHODS.values()]
-    return sorted({name for model in models for name in model.model_fields})

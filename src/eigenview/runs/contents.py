@@ -2,20 +2,68 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar, get_args
 
 from eigenview.diagnostics import Diagnosis
-from eigenview.errors import EigenviewError
+from eigenview.errors import DataError, EigenviewError
+from eigenview.files import inside
 from eigenview.runs.config import TrainConfig
 from eigenview.runs.directory import DATA, ENVIRONMENT, RunDirectory
 from eigenview.runs.facts import DataFacts, EncoderRecord, EnvironmentFacts
 from eigenview.runs.metrics import Metrics
 from eigenview.runs.sample import Sample
 from eigenview.runs.scores import Score
-from eigenview.runs.shown_labels import ShownLabels, read_shown_labels
+from eigenview.runs.stored import read_stored, write_stored
+
+FOLDER = "labels"
+BASE64 = re.compile(r"[A-Za-z0-9+/]*={0,2}")
+
+Kind = Literal["suggested", "suspicious", "outliers"]
+
+
+@dataclass(frozen=True)
+class ShownPicture:
+    """A picture with what is said about it."""
+
+    name: str
+    caption: str
+    picture: str  # JPEG in base64; empty where it is gone
+
+
+@dataclass(frozen=True)
+class ShownGroup:
+    heading: str
+    pictures: tuple[ShownPicture, ...]
+
+
+@dataclass(frozen=True)
+class ShownLabels:
+    """``RUN/labels/KIND.json``."""
+
+    kind: Kind
+    summary: str  # in one sentence
+    groups: tuple[ShownGroup, ...]
+
+
+def write_shown_labels(run: Path, shown: ShownLabels) -> Path:
+    """It takes the place of an earlier one of its kind."""
+    return write_stored(run / FOLDER / f"{shown.kind}.json", asdict(shown))
+
+
+def read_shown_labels(run: Path) -> tuple[ShownLabels, ...]:
+    """All kinds that are there."""
+    files = [inside(run, FOLDER) / f"{kind}.json" for kind in get_args(Kind)]
+    kept = [(file, read_stored(ShownLabels, file)) for file in files if file.is_file()]
+    for file, shown in kept:
+        pictures = [picture.picture for group in shown.groups for picture in group.pictures]
+        if not all(BASE64.fullmatch(picture) for picture in pictures):
+            raise DataError(f"{file} holds a picture that is none; it was edited or damaged: write the labels again")
+    return tuple(shown for _, shown in kept)
+
 
 Content = TypeVar("Content")
 

@@ -25,12 +25,11 @@ from eigenview.nn.tokens import text_digest
 from eigenview.runs.checkpoints import Checkpoints
 from eigenview.runs.config import TrainConfig, load_config, save_config
 from eigenview.runs.facts import DataFacts, EncoderRecord, EnvironmentFacts
-from eigenview.runs.lock import RunLock
+from eigenview.runs.lock import RunLock, make_folder
 from eigenview.runs.metrics import Metrics, MetricsFile
 from eigenview.runs.sample import Sample, read_sample
 from eigenview.runs.scores import Score, ScoreFolder
 from eigenview.runs.stored import Kind, read_stored, write_stored
-from eigenview.runs.unused import make_folder
 from eigenview.views import CentreView
 
 CONFIG, ENCODER_FILE, DATA, ENVIRONMENT = "config.json", "encoder.json", "data.json", "environment.json"
@@ -96,6 +95,11 @@ class RunDirectory:
     def source(self) -> str:
         """The images that it was trained on, or opened for."""
         return self.config.source if self.is_trained or self.encoder is None else self.encoder.source
+
+    @property
+    def channels(self) -> int:
+        """Of the images that its encoder takes."""
+        return self.data.image.channels if self.encoder is None else self.encoder.channels
 
     @property
     def seed(self) -> int:
@@ -263,7 +267,13 @@ class RunDirectory:
         """Check that what the folder holds is this very run, then write what it says about itself."""
         self.make()
         if is_run(self.folder) and self.checkpoints.names():
-            self._check_same(config, resume=resume)
+            before, now = self.config.model_dump(mode="json"), config.model_dump(mode="json")
+            if changed := sorted(name for name in now if name not in FREE and before[name] != now[name]):
+                raise SettingError(
+                    f"{printable(self.folder)} holds a run with another {', '.join(changed)}: "
+                    "choose another out, or the same settings"
+                )
+            self.check_free(resume=resume)
         save_config(self.folder / CONFIG, config)
         write_stored(self.folder / METHOD, asdict(method))
         self._describe(encoder, data, environment)
@@ -281,13 +291,3 @@ class RunDirectory:
         return is_run(self.folder) and (
             self.is_trained or self.encoder is None or self.encoder.model_copy(update=others) != encoder
         )
-
-    def _check_same(self, config: TrainConfig, *, resume: bool) -> None:
-        before, now = self.config.model_dump(mode="json"), config.model_dump(mode="json")
-        changed = sorted(name for name in now if name not in FREE and before[name] != now[name])
-        if changed:
-            raise SettingError(
-                f"{printable(self.folder)} holds a run with another {', '.join(changed)}: "
-                "choose another out, or the same settings"
-            )
-        self.check_free(resume=resume)

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 
-from eigenview.batches.sketch import sketch
+from eigenview.batches.identity import sketch
 from eigenview.data import Source, StreamSource
 from eigenview.nn.inputs import EncoderFacts
 from eigenview.nn.settings import EncoderSettings
@@ -75,8 +75,7 @@ class EncoderRecord(Stored):
         cls, settings: EncoderSettings, channels: int, facts: EncoderFacts, view: CentreView, *, source: str = ""
     ) -> EncoderRecord:
         """Of what was loaded."""
-        made = {"library": facts.library, "weights": facts.weights, "digest": facts.digest}
-        return cls(settings=settings, channels=channels, view=view, source=source, **made)
+        return cls(settings=settings, channels=channels, view=view, source=source, **vars(facts))
 
 
 class EnvironmentFacts(Stored):
@@ -96,9 +95,7 @@ def data_facts(source: Source | StreamSource, recipe: Recipe, shape: Shape, fing
     info = source.describe()
     height, width, channels = shape
     return DataFacts(
-        source=SourceFacts(
-            kind=info.kind, place=info.place, count=info.count, classes=info.classes, is_labelled=info.is_labelled
-        ),
+        source=SourceFacts(**vars(info)),
         image=ImageFacts(height=height, width=width, channels=channels),
         recipe=recipe_to_json(recipe),
         fingerprint=fingerprint,

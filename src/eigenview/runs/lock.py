@@ -1,4 +1,4 @@
-"""One writer a run: a lock that a killed process cannot leave behind."""
+"""A run's folder: one writer, by a lock that no killed process leaves behind; removed again if the run is refused."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 import os
 import socket
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 
-from eigenview.errors import SettingError
+from eigenview.errors import EigenviewError, SettingError
 from eigenview.names import printable
 
 try:
@@ -83,9 +83,7 @@ class RunLock:
                     raise
                 time.sleep(wait)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._close()
 
     def _close(self) -> None:
@@ -102,3 +100,42 @@ class RunLock:
             return f"process {int(who['process'])} on {machine} since {since}"
         except (OSError, ValueError, KeyError, TypeError):
             return "another process"
+
+
+SAYS_NOTHING = {  # what a folder says about itself before anything is trained or measured
+    *("config.json", "encoder.json", "data.json", "environment.json", "method.json", "tokenizer.json"),
+    *("unreadable.jsonl", ".lock"),
+}
+_made: dict[Path, Path] = {}  # folder → the highest one above it that was made for it
+
+
+def make_folder(folder: Path) -> None:
+    """Make a run's folder, and remember it if it was not there."""
+    new = [place for place in (folder, *folder.parents) if not place.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    if new:
+        _made[folder.absolute()] = new[-1].absolute()
+
+
+def remove_unused() -> None:
+    """Remove what this process made for runs that never came to be."""
+    while _made:
+        folder, highest = _made.popitem()
+        with suppress(OSError):  # whatever is not empty stays
+            files = list(folder.iterdir())
+            if all(file.name in SAYS_NOTHING and file.is_file() for file in files):
+                for file in files:
+                    file.unlink()
+                while folder != highest.parent:
+                    folder.rmdir()
+                    folder = folder.parent
+
+
+@contextmanager
+def removing_unused() -> Iterator[None]:
+    """A refusal leaves no folder behind that it found none of."""
+    try:
+        yield
+    except EigenviewError:
+        remove_unused()
+        raise

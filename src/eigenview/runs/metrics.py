@@ -1,7 +1,5 @@
 """``metrics.jsonl``: a line for every look at a run; the only reader and writer."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -9,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from eigenview.appending import append_line
-from eigenview.diagnostics.progress import RunProgress, late_fall
+from eigenview.diagnostics.figures import RunProgress, late_fall
 from eigenview.errors import DataError, WriteError
 from eigenview.files import JSON, write_text
 from eigenview.names import printable
@@ -52,12 +50,8 @@ class Metrics:
     @property
     def alarms(self) -> list[tuple[float | None, str]]:
         """(step, message) of everything the watchdog said."""
-        listed = []
-        for line in self.lines:
-            messages = line.get("alarms")
-            if isinstance(messages, list):
-                listed += [(number(line.get("step")), str(message)) for message in messages]
-        return listed
+        said = [(number(line.get("step")), line.get("alarms")) for line in self.lines]
+        return [(step, str(message)) for step, messages in said if isinstance(messages, list) for message in messages]
 
     def progress(self) -> RunProgress:
         """How far the run came, for its diagnosis."""
@@ -100,7 +94,9 @@ class MetricsFile:
         """A number that is not finite, which JSON does not have, is written as null; the first line has the format."""
         is_first = not self.path.is_file() or not self.path.stat().st_size
         head = {KEY: 1} if is_first else {}
-        text = json.dumps({**head, **{name: _finite(value) for name, value in line.items()}}, allow_nan=False)
+        is_wrong = {name: isinstance(value, float) and not math.isfinite(value) for name, value in line.items()}
+        finite = {name: None if is_wrong[name] else value for name, value in line.items()}
+        text = json.dumps({**head, **finite}, allow_nan=False)
         try:
             append_line(self.path, text)
         except WriteError as error:
@@ -112,10 +108,6 @@ class MetricsFile:
         heads: list[Line] = [{KEY: 1}, *({} for _ in kept[1:])]
         texts = (json.dumps({**head, **line}) + "\n" for head, line in zip(heads, kept, strict=False))
         write_text(self.path, "".join(texts))
-
-
-def _finite(value: JSON) -> JSON:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _parsed(text: str) -> dict[str, JSON] | None:

@@ -1,7 +1,6 @@
 """A run opened for use: its encoder in eval mode, its head, its prototypes, and the view that fits its training."""
 
-from __future__ import annotations
-
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,7 +15,7 @@ from eigenview.names import is_named, printable
 from eigenview.nn import Encoder, TextTower, build_head, fill_module, is_own_encoder, wrap
 from eigenview.nn.inputs import RANDOM, EncoderFacts, LoadedEncoder
 from eigenview.nn.settings import EncoderSettings
-from eigenview.nn.text_build import build_text_encoder
+from eigenview.nn.text import build_text_encoder
 from eigenview.runs.checkpoints import LAST
 from eigenview.runs.directory import RunDirectory, is_run
 from eigenview.views import CentreView, Recipe
@@ -57,9 +56,7 @@ class OpenedRun:
 
     @property
     def channels(self) -> int:
-        """Of the images that its encoder takes."""
-        record = self.directory.encoder
-        return self.directory.data.image.channels if record is None else record.channels
+        return self.directory.channels
 
     @cached_property
     def recipe(self) -> Recipe:
@@ -173,9 +170,7 @@ def open_run(
         _check_named(settings.name, directory.folder, "encoder")
     if not directory.is_trained:
         return _by_name(directory, encoder, device)
-    record = directory.encoder
-    channels = directory.data.image.channels if record is None else record.channels
-    size = directory.view.size
+    channels, size = directory.channels, directory.view.size
     if encoder is None:
         built = settings.build(channels=channels, image_size=size)
     else:
@@ -244,8 +239,6 @@ def fresh_copy(encoder: Encoder, *, seed: int = 0) -> Encoder:
 
     Parts with a special start (He et al.'s for our convolutions) get torch's ordinary one.
     """
-    from copy import deepcopy
-
     fresh = deepcopy(encoder)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)

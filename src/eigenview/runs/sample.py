@@ -83,7 +83,7 @@ class SampleFacts:
     outliers: tuple[int, ...] = ()  # rows like no others, the most isolated first
     copies: tuple[tuple[int, ...], ...] = ()  # rows of one picture, confirmed on the pixels
     words: Words | None = None
-    keys: tuple[str, ...] = ()  # n of ``batches.sketch.image_keys``, or none in a sample of earlier versions
+    keys: tuple[str, ...] = ()  # n of ``batches.identity.image_keys``, or none in a sample of earlier versions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,7 +160,9 @@ def _read(run: Path, place: Path) -> Sample | None:
         lengths = {count, *(len(values) for values in arrays.values() if values is not None)}
         if len(lengths) != 1 or arrays["features"] is None or arrays["clusters"] is None or arrays["index"] is None:
             raise ValueError(f"its parts have {sorted(lengths)} rows")
-        named = (facts.outliers, *facts.copies, *_shown(facts.words))
+        words = facts.words or Words(())
+        shown = ((example.own, *example.rows) for example in words.examples)
+        named = (facts.outliers, *facts.copies, *shown, [answer.row for answer in words.answers])
         if any(not 0 <= row < count for rows in named for row in rows):
             raise ValueError(f"it names rows that are not among its {count}")
         placed = {
@@ -173,12 +175,6 @@ def _read(run: Path, place: Path) -> Sample | None:
         raise DataError(
             f"the sample in {printable(place)} cannot be read: {error}; eigenview diagnose RUN writes it anew"
         ) from None
-
-
-def _shown(words: Words | None) -> list[tuple[int, ...]]:
-    if words is None:
-        return []
-    return [*((example.own, *example.rows) for example in words.examples), *((answer.row,) for answer in words.answers)]
 
 
 def _array(file: Path) -> NDArray[np.generic] | None:

@@ -1,7 +1,5 @@
 """Scores with their intervals, protocol and data, kept as JSON in a run."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path

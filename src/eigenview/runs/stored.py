@@ -1,7 +1,5 @@
 """The JSON files of a run, each with the number of its format; the only reader and writer of that number."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TypeVar

@@ -4,8 +4,6 @@ It is approximate, so what it misses is measured when it is built. It lies besid
 a seal in ``FILE.faiss.json``: its checksum and whose vectors it holds. Without a seal that fits it is built anew.
 """
 
-from __future__ import annotations
-
 import hashlib
 import math
 from dataclasses import dataclass
@@ -72,7 +70,12 @@ def _kept(stored: Embeddings, faiss: Any) -> tuple[Any, Recall]:
     if seal is not None:
         with file.open("rb") as opened:
             return faiss.read_index(faiss.PyCallbackIOReader(opened.read)), seal.recall
-    index = _built(stored, faiss)
+    rows = len(stored)
+    cells = max(1, min(rows // TRAINED_ON, round(4 * math.sqrt(rows))))
+    index = faiss.index_factory(stored.width, f"IVF{cells},Flat", faiss.METRIC_INNER_PRODUCT)
+    index.train(_unit(stored.vectors[torch.linspace(0, rows - 1, min(rows, cells * TRAINED_ON)).long()]))
+    for start in range(0, rows, BLOCK_ROWS):
+        index.add(_unit(stored.vectors[start : start + BLOCK_ROWS]))
     recall = _measured(stored, index)
     try:
         with atomic_path(file) as beside:
@@ -108,17 +111,6 @@ def content_digest(stored: Embeddings) -> str:
     for start in range(0, len(stored), BLOCK_ROWS):
         digest.update(np.ascontiguousarray(stored.vectors[start : start + BLOCK_ROWS].numpy()).data)
     return digest.hexdigest()
-
-
-def _built(stored: Embeddings, faiss: Any) -> Any:
-    rows = len(stored)
-    cells = max(1, min(rows // TRAINED_ON, round(4 * math.sqrt(rows))))
-    index = faiss.index_factory(stored.width, f"IVF{cells},Flat", faiss.METRIC_INNER_PRODUCT)
-    chosen = torch.linspace(0, rows - 1, min(rows, cells * TRAINED_ON)).long()
-    index.train(_unit(stored.vectors[chosen]))
-    for start in range(0, rows, BLOCK_ROWS):
-        index.add(_unit(stored.vectors[start : start + BLOCK_ROWS]))
-    return index
 
 
 def _measured(stored: Embeddings, index: Any) -> Recall:

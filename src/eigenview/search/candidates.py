@@ -5,23 +5,20 @@ a cosine of 0.66 to 1. So each image is compared with its few nearest, however f
 close. That reads every picture once; a sketch of each is kept, which tells most pairs apart.
 """
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from torch.utils.data import Dataset
 
 from eigenview.data import LazyImage
-from eigenview.data.assembly import Crash
 from eigenview.data.likeness import Sketch, Thumbnail, thumbnail_of
-from eigenview.data.workers import results, start_workers, worker_count
-from eigenview.diagnostics.duplicates import Duplicates, near_duplicates
+from eigenview.data.workers import Made, results, start_workers, worker_count
+from eigenview.diagnostics.neighbours import near_duplicates
 from eigenview.errors import EigenviewError
 from eigenview.graph.nearest import nearest
 from eigenview.progress import progress_bar
@@ -67,7 +64,9 @@ class Candidates:
 
 def find_candidates(vectors: Tensor, *, cosine: float, most: int, neighbours: int) -> Candidates:
     """Every pair of that cosine (of a higher one, where there are more than ``most``), and each row's nearest."""
-    close = _close_pairs(vectors, cosine, most)
+    close = near_duplicates(vectors, cosine=cosine, most=most)
+    while not close.is_complete and 1 - close.threshold > 1e-7:  # true copies are the closest of all
+        close = near_duplicates(vectors, cosine=1 - (1 - close.threshold) / NARROWER, most=most)
     pairs, cosines = [close.pairs], [close.cosines]
     if k := min(neighbours, len(vectors) - 1):
         near = nearest(vectors, vectors, k=k, excludes_self=True)
@@ -88,14 +87,6 @@ def find_candidates(vectors: Tensor, *, cosine: float, most: int, neighbours: in
     )
 
 
-def _close_pairs(vectors: Tensor, cosine: float, most: int) -> Duplicates:
-    """The pairs of that cosine; of a higher one, where there are too many: true copies are the closest of all."""
-    pairs = near_duplicates(vectors, cosine=cosine, most=most)
-    while not pairs.is_complete and 1 - pairs.threshold > 1e-7:
-        pairs = near_duplicates(vectors, cosine=1 - (1 - pairs.threshold) / NARROWER, most=most)
-    return pairs
-
-
 def read_thumbnail(image_of: ImageOf, row: int) -> Thumbnail | None:
     """None where the picture cannot be found or read."""
     try:
@@ -107,12 +98,9 @@ def read_thumbnail(image_of: ImageOf, row: int) -> Thumbnail | None:
 
 def read_sketches(image_of: ImageOf, rows: NDArray[np.int64]) -> dict[int, Sketch | None]:
     """Row → what tells most pictures apart; every picture is read once, with progress."""
-    reader = _Reader(image_of, rows)
-    chunks = range(-(-len(rows) // CHUNK))
+    read, chunks = partial(_sketches, image_of, rows), range(-(-len(rows) // CHUNK))
     count = worker_count("auto") if len(rows) > ALONE else 0
-    made = (
-        results(start_workers(reader, count, requests=chunks, persistent=False)) if count else map(reader.read, chunks)
-    )
+    made = results(start_workers(Made(read), count, requests=chunks, persistent=False)) if count else map(read, chunks)
     sketches: list[Sketch | None] = []
     with progress_bar("reading pictures to compare", total=len(rows)) as advance:
         for chunk in made:
@@ -121,22 +109,10 @@ def read_sketches(image_of: ImageOf, rows: NDArray[np.int64]) -> dict[int, Sketc
     return dict(zip(rows.tolist(), sketches, strict=True))
 
 
-class _Reader(Dataset[list[Sketch | None] | Crash]):
+def _sketches(image_of: ImageOf, rows: NDArray[np.int64], chunk: int) -> list[Sketch | None]:
     """Chunk k of the rows."""
-
-    def __init__(self, image_of: ImageOf, rows: NDArray[np.int64]) -> None:
-        self.image_of, self.rows = image_of, rows
-
-    def __getitem__(self, chunk: int) -> list[Sketch | None] | Crash:
-        try:
-            return self.read(chunk)
-        except EigenviewError as error:
-            return Crash(error, "")
-
-    def read(self, chunk: int) -> list[Sketch | None]:
-        rows: Sequence[int] = self.rows[chunk * CHUNK : (chunk + 1) * CHUNK].tolist()
-        thumbnails = (read_thumbnail(self.image_of, row) for row in rows)
-        return [None if thumbnail is None else thumbnail.sketch() for thumbnail in thumbnails]
+    thumbnails = (read_thumbnail(image_of, row) for row in rows[chunk * CHUNK : (chunk + 1) * CHUNK].tolist())
+    return [None if thumbnail is None else thumbnail.sketch() for thumbnail in thumbnails]
 
 
 def has_pictures(image_of: ImageOf, count: int) -> bool:

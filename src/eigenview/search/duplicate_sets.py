@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
-from heapq import heappush, heappushpop
+from heapq import heappop, heappush
 from pathlib import Path
 from typing import Literal
 
-from torch import Tensor
-
 from eigenview.data import Source
 from eigenview.data.likeness import Verdict, first_look, same_picture
-from eigenview.diagnostics.duplicates import COSINE
+from eigenview.diagnostics.neighbours import COSINE
 from eigenview.errors import SettingError
 from eigenview.files import to_json, write_text
 from eigenview.names import counted
@@ -99,16 +97,13 @@ class DuplicateSets:
             paths = [member.path for member in shown.members]
             more = f"  and {len(paths) - SHOWN_MEMBERS:,} more" if len(paths) > SHOWN_MEMBERS else ""
             said.append(f"  {'  =  '.join(paths[:SHOWN_MEMBERS])}{more}")
-        doubts = (
-            (self.different, "are different pictures"),
-            (self.unclear, "have too little detail to tell: not confirmed"),
-        )
-        if others := sum(count for count, _ in doubts):
+        if others := self.different + self.unclear:
             said.append(
                 f"{others:,} other images are as close by their vectors (cosine {self.threshold:g} or more), which "
                 "proves nothing:"
             )
-            said += [f"  {count:,} {what}" for count, what in doubts if count]
+            said += [f"  {self.different:,} are different pictures"] if self.different else []
+            said += [f"  {self.unclear:,} have too little detail to tell: not confirmed"] if self.unclear else []
         if self.missing:
             said.append(f"{self.missing:,} could not be compared, since a picture was not found: not confirmed")
         if not self.is_complete:
@@ -182,7 +177,10 @@ class _Comparison:
                     continue
                 compared.add(row)
                 verdict = self._compare(first, row)
-                alike = cosine if member == first else _cosine(self.stored.vectors, first, row)
+                alike = cosine
+                if member != first:
+                    a, b = self.stored.vectors[[first, row]].double()
+                    alike = min(1.0, float(a @ b / (a.norm() * b.norm()).clamp_min(1e-300)))
                 if verdict == "identical" or verdict == "same":
                     self.first_of[row] = first
                     self.members.setdefault(first, []).append(self._member(row, verdict, alike))
@@ -203,10 +201,9 @@ class _Comparison:
     def _doubt(self, first: int, row: int, cosine: float, doubt: Doubt) -> None:
         for either in (first, row):
             self.doubts[either] = max(self.doubts.get(either, doubt), doubt, key=GRAVER.index)
-        if len(self.doubtful) < MOST_DOUBTFUL:
-            heappush(self.doubtful, (cosine, first, row, doubt))
-        else:
-            heappushpop(self.doubtful, (cosine, first, row, doubt))
+        heappush(self.doubtful, (cosine, first, row, doubt))
+        if len(self.doubtful) > MOST_DOUBTFUL:
+            heappop(self.doubtful)
 
     def result(self) -> DuplicateSets:
         sets = [self._set(first, others) for first, others in self.members.items()]
@@ -235,8 +232,3 @@ class _Comparison:
     def _member(self, row: int, match: Match, cosine: float) -> Member:
         stored = self.stored
         return Member(row, int(stored.index[row]), stored.paths[row], stored.label_name(row), match, cosine)
-
-
-def _cosine(vectors: Tensor, first: int, second: int) -> float:
-    a, b = vectors[first].double(), vectors[second].double()
-    return min(1.0, float(a @ b / (a.norm() * b.norm()).clamp_min(1e-300)))

@@ -1,38 +1,49 @@
 """Embed a source: streamed, resumable, shared among processes, and written as one file at the end."""
 
-from __future__ import annotations
-
 import hashlib
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import torch
+import torch.distributed as dist
 
 from eigenview.batches import encoded_batches
 from eigenview.batches.identity import settings_identity, source_identity
 from eigenview.data import BatchSource, Failure, Source, StreamSource, open_source
 from eigenview.data.source import NO_LABEL
 from eigenview.data.workers import worker_count
-from eigenview.distributed import Group, from_first_process, rank, refuse_together, refusing_together, world_size
-from eigenview.errors import DataError, EigenviewError, SettingError
-from eigenview.evaluation.checks import some
+from eigenview.distributed import Group, from_first_process, rank, refusing_together, world_size
+from eigenview.errors import DataError, SettingError
+from eigenview.evaluation.features import some
 from eigenview.names import printable
 from eigenview.nn import POOLED
 from eigenview.runs import EMBEDDINGS
-from eigenview.search.about import About, anchored
 from eigenview.search.formats import stored_about
-from eigenview.search.makers import AnyRun, Maker, maker_of
-from eigenview.search.parts import Parts, Piece, joined_piece
-from eigenview.search.processes import started_processes
-from eigenview.search.reading import Reader
+from eigenview.search.makers import About, AnyRun, Maker, anchored, maker_of
+from eigenview.search.parts import Parts, Piece, Reader, check_suffix, joined_piece, write_embeddings
 from eigenview.search.stored import add_rows
-from eigenview.search.writing import check_suffix, write_embeddings
 from eigenview.views import CentreView
 
 Progress = Callable[[int, int | None], None]  # images done, images in all (None: only the end of a stream tells)
 
 CPU = torch.device("cpu")
+
+
+@contextmanager
+def started_processes(group: Group) -> Iterator[Group]:
+    """``group`` if given; else all processes that torchrun started, if nothing has joined them yet; else None."""
+    several = int(os.environ.get("WORLD_SIZE", "1")) > 1 and "RANK" in os.environ and "MASTER_ADDR" in os.environ
+    if group is not None or not several or dist.is_initialized():
+        yield group
+        return
+    dist.init_process_group("gloo")
+    try:
+        yield dist.group.WORLD
+    finally:
+        dist.destroy_process_group()
 
 
 @dataclass(frozen=True)
@@ -122,12 +133,8 @@ class _Work:
             if rank(self.group) == 0:
                 self.parts.remove()  # which a kill right after the join left
             return True
-        problem: EigenviewError | None = None
-        try:
+        with refusing_together(self.group, CPU):
             self._compute([part for part, is_done in enumerate(known) if not is_done], progress)
-        except EigenviewError as error:
-            problem = error
-        refuse_together(problem, self.group, CPU)
         with refusing_together(self.group, CPU):
             if rank(self.group) == 0:
                 self._join(settings)
@@ -153,10 +160,10 @@ class _Work:
 
     def _compute(self, pending: list[int], progress: Progress | None) -> None:
         """This process's share of the pending parts. Progress counts all processes as if they were alike."""
-        items = [self.reader.items(part) for part in range(self.reader.parts)]
-        total = None if None in items else sum(count or 0 for count in items)
-        done = 0 if total is None else total - sum(items[part] or 0 for part in pending)
-        is_stream = total is None
+        counts = [len(self.reader.items(part) or ()) for part in range(self.reader.parts)]
+        is_stream = not isinstance(self.reader.source, Source)
+        total = None if is_stream else sum(counts)
+        done = 0 if total is None else total - sum(counts[part] for part in pending)
         for part in pending[rank(self.group) :: world_size(self.group)]:
             rows: list[Piece] = []
             place = held = 0
@@ -173,7 +180,8 @@ class _Work:
 
     def _pieces(self, part: int) -> Iterator[Piece]:
         """The vectors of a part, batch by batch."""
-        first = self.reader.first_item(part)
+        items = self.reader.items(part)
+        first = 0 if items is None else items.start  # what the loader's indices count from
         for encoded in encoded_batches(self.maker.extractor, self.reader.loader(part)):
             batch = encoded.batch
             vectors = encoded.layers[self.maker.layer][0] if len(batch) else torch.empty(0, 0)

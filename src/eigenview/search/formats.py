@@ -1,7 +1,5 @@
 """The kinds of file that hold embeddings, each read into the same fields: our own, and those of others."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,18 +16,11 @@ from eigenview.errors import DataError
 from eigenview.extras import extra_module
 from eigenview.files import from_json, read_object
 from eigenview.names import printable
-from eigenview.search.about import About
-from eigenview.search.writing import METADATA, side_file
+from eigenview.search.makers import About
+from eigenview.search.parts import METADATA, side_file
 from eigenview.tensors import map_array
 
-VECTOR_COLUMNS = (
-    "vector",
-    "vectors",
-    "embedding",
-    "embeddings",
-    "feature",
-    "features",
-)  # usual names
+VECTOR_COLUMNS = ("vector", "vectors", "embedding", "embeddings", "feature", "features")  # usual names
 NAMES = ("paths", "path", "names", "name", "filenames", "filename", "files", "file", "file_name")  # of the items
 LABELS = ("labels", "label", "y")
 CHECKED_ROWS = 1 << 16  # at a time

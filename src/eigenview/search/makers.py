@@ -1,7 +1,6 @@
-"""What makes vectors: the encoder of a run, the view it sees, and the layer that is read."""
+"""What makes vectors (an encoder, its view, a layer), and what a file of them says about it."""
 
-from __future__ import annotations
-
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -9,12 +8,48 @@ from pathlib import Path
 
 from eigenview.batches import PROJECTION, Extractor
 from eigenview.batches.identity import weights_identity
+from eigenview.data import Failure
+from eigenview.data.spec import OPENERS
 from eigenview.errors import SettingError
+from eigenview.names import is_code
 from eigenview.nn import POOLED, Encoder
 from eigenview.runs import OpenedRun, open_run
 from eigenview.views import CentreView
 
 AnyRun = str | Path | OpenedRun | Encoder
+
+
+@dataclass(frozen=True)
+class About:
+    """Where embeddings come from."""
+
+    run: str  # its name
+    run_folder: str | None  # where it was
+    encoder: str  # hash of its weights and build
+    layer: str
+    view: str
+    source: str  # in a few words
+    spec: str | None  # what opens the source again; None where it was an object
+    classes: tuple[str, ...] | None
+    unreadable: tuple[Failure, ...]  # images left out, and why
+    key: str  # hash of all that the vectors depend on
+    version: str
+    digest: str = ""  # SHA-256 of the vectors, row by row; empty in files of before
+    loaded: dict[str, str] = field(default_factory=dict)  # name, library, weights, digest of the encoder to begin with
+
+
+def anchored(spec: str | Path) -> str:
+    """The text of a source such that it opens from any working directory: its path, if it has one, made absolute."""
+    text = str(spec)
+    if isinstance(spec, Path) or Path(text).exists():
+        return os.path.abspath(text)
+    place, question, options = text.partition("?")
+    kind, colon, rest = place.partition(":")
+    if place in OPENERS or "://" in place:
+        return text
+    if colon and kind in OPENERS:
+        return f"{kind}:{os.path.abspath(rest)}{question}{options}" if rest else text
+    return text if is_code(place) else f"{os.path.abspath(place)}{question}{options}"
 
 
 @dataclass(frozen=True)
@@ -52,11 +87,7 @@ def maker_of(run: AnyRun, *, view: CentreView | None = None, layer: str = POOLED
         raise SettingError(f"a run is its folder, an open run, or an Encoder with view=; got {type(run).__name__}")
     head = run.needed_head() if layer == PROJECTION else None
     extractor = Extractor(run.encoder, (layer,), head)
-    return Maker(extractor, view or run.view, run.name, run.folder.resolve(), _loaded(run))
-
-
-def _loaded(run: OpenedRun) -> dict[str, str]:
     record = run.directory.encoder
-    if record is None:
-        return {}
-    return {"name": record.settings.name, "library": record.library, "weights": record.weights, "digest": record.digest}
+    loaded: dict[str, str] = {} if record is None else {"name": record.settings.name}
+    loaded |= {} if record is None else {name: getattr(record, name) for name in ("library", "weights", "digest")}
+    return Maker(extractor, view or run.view, run.name, run.folder.resolve(), loaded)

@@ -1,4 +1,4 @@
-"""The nearest images to a picture: exact, or by faiss where that is asked for."""
+"""The nearest images to a picture or to words, and the nearest captions: exact, or by faiss where that is asked for."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import torch
 from torch import Tensor
 
-from eigenview.batches import PROJECTION, encode_source
-from eigenview.data import Source
-from eigenview.data.files import FilesSource
+from eigenview.batches import PROJECTION, AnySource, encode_source
+from eigenview.data import Source, open_source
+from eigenview.data.folder import FilesSource
 from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.evaluation.checks import check_features
-from eigenview.graph.nearest import Neighbours, nearest
+from eigenview.evaluation.features import check_features
+from eigenview.graph.nearest import nearest
 from eigenview.names import printable
 from eigenview.runs import OpenedRun, open_run
 from eigenview.search.approximate import Recall, approximate_nearest
+from eigenview.search.embedding import Progress, embed
 from eigenview.search.makers import AnyRun, Maker, maker_of
 from eigenview.search.stored import Embeddings, open_embeddings
 from eigenview.views import CentreView
@@ -76,7 +78,16 @@ def neighbours(
     time. It is approximate, and building it takes longer than many exact searches: each answer says its recall.
     """
     stored = _opened(embeddings, k)
-    asked = _asked_vectors(queries, stored) if isinstance(queries, Tensor) else _asked(queries, stored, run, view)
+    if isinstance(queries, Tensor):
+        rows = queries[None] if queries.ndim == 1 else queries
+        check_features(rows, "query vectors")
+        if rows.shape[1] != stored.width:
+            raise ShapeError(
+                f"query vectors need {stored.width} numbers, as those in {printable(stored.place)}; got {rows.shape[1]}"
+            )
+        asked = [_Asked(f"vector {number}", row.float(), None) for number, row in enumerate(rows.cpu())]
+    else:
+        asked = _asked(queries, stored, run, view)
     return _answers(asked, stored, k, engine)
 
 
@@ -102,44 +113,13 @@ def text_neighbours(
     tower = opened.needed_text()
     _check_same_encoder(maker_of(opened, layer=PROJECTION), stored)
     asked = [_Asked(printable(text), vector, None) for text, vector in zip(words, tower.embed(words), strict=True)]
-    return tuple(replace(_told(answer, source), is_text=True) for answer in _answers(asked, stored, k, engine))
-
-
-def caption_neighbours(
-    embeddings: Embeddings | str | Path,
-    queries: Query | Sequence[Query],
-    *,
-    run: OpenedRun,
-    source: Source,
-    k: int = 10,
-) -> tuple[Answer, ...]:
-    """The ``k`` captions nearest to each picture, by a run that learnt from some; each with the image that it is of.
-
-    ``embeddings`` are those of ``source``, whose captions are looked through; none of them is found twice.
-    """
-    stored, tower = _opened(embeddings, k), run.needed_text()
-    owner: dict[str, int] = {}
-    for row, index in enumerate(stored.index.tolist()):
-        for caption in source.captions(index):
-            owner.setdefault(caption, row)
-    if not owner:
-        raise DataError(f"{printable(source.describe().place)} has no captions that a picture could find")
-    _check_same_encoder(maker_of(run, layer=PROJECTION), stored)
-    asked, captions = _asked(queries, stored, run, None), list(owner)
-    vectors = torch.stack([query.vector for query in asked])
-    near = nearest(tower.embed(captions), vectors, k=min(k, len(captions)))
-    return tuple(
-        Answer(
-            query.name,
-            query.row,
-            None if query.row is None else stored.label_name(query.row),
-            tuple(
-                _neighbour(stored, owner[captions[place]], cosine, captions[place])
-                for place, cosine in zip(places, cosines, strict=True)
-            ),
-        )
-        for query, places, cosines in zip(asked, near.index.tolist(), near.similarity.tolist(), strict=True)
-    )
+    answers = []
+    for answer in _answers(asked, stored, k, engine):
+        near = answer.neighbours
+        if source is not None:
+            near = tuple(replace(each, caption=next(iter(source.captions(each.index)), None)) for each in near)
+        answers.append(replace(answer, neighbours=near, is_text=True))
+    return tuple(answers)
 
 
 def _opened(embeddings: Embeddings | str | Path, k: int) -> Embeddings:
@@ -148,23 +128,21 @@ def _opened(embeddings: Embeddings | str | Path, k: int) -> Embeddings:
     return embeddings if isinstance(embeddings, Embeddings) else open_embeddings(embeddings)
 
 
-def _told(answer: Answer, source: Source | None) -> Answer:
-    """The same with the captions of what was found."""
-    if source is None:
-        return answer
-    captions = (next(iter(source.captions(near.index)), None) for near in answer.neighbours)
-    near = tuple(replace(near, caption=said) for near, said in zip(answer.neighbours, captions, strict=True))
-    return replace(answer, neighbours=near)
-
-
 def _answers(asked: Sequence[_Asked], stored: Embeddings, k: int, engine: Engine) -> tuple[Answer, ...]:
     vectors = torch.stack([query.vector for query in asked])
     wanted = min(len(stored), k + any(query.row is not None for query in asked))
-    near, recall = _search(stored, vectors, wanted, engine)
-    return tuple(
-        _answer(query, stored, rows, cosines, k, recall)
-        for query, rows, cosines in zip(asked, near.index.tolist(), near.similarity.tolist(), strict=True)
-    )
+    recall: Recall | None = None
+    if engine == "faiss":
+        near, recall = approximate_nearest(stored, vectors, wanted)
+    elif engine == "exact":
+        near = nearest(stored.vectors, vectors, k=wanted)
+    else:
+        raise SettingError(f"engine is exact or faiss; got {engine!r}")
+    answers = []
+    for query, rows, cosines in zip(asked, near.index.tolist(), near.similarity.tolist(), strict=True):
+        others = [(row, cosine) for row, cosine in zip(rows, cosines, strict=True) if row not in (query.row, -1)]
+        answers.append(_answer(stored, query, [_neighbour(stored, *other) for other in others[:k]], recall))
+    return tuple(answers)
 
 
 def answers_json(answers: Sequence[Answer]) -> str:
@@ -185,37 +163,14 @@ class _Asked:
     row: int | None
 
 
-def _search(stored: Embeddings, vectors: Tensor, k: int, engine: Engine) -> tuple[Neighbours, Recall | None]:
-    if engine not in ("exact", "faiss"):
-        raise SettingError(f"engine is exact or faiss; got {engine!r}")
-    if engine == "faiss":
-        return approximate_nearest(stored, vectors, k)
-    return nearest(stored.vectors, vectors, k=k), None
-
-
-def _answer(
-    asked: _Asked, stored: Embeddings, rows: list[int], cosines: list[float], k: int, recall: Recall | None
-) -> Answer:
-    others = [
-        _neighbour(stored, row, cosine) for row, cosine in zip(rows, cosines, strict=True) if row not in (asked.row, -1)
-    ]
+def _answer(stored: Embeddings, asked: _Asked, near: Sequence[Neighbour], recall: Recall | None = None) -> Answer:
     label = None if asked.row is None else stored.label_name(asked.row)
-    return Answer(asked.name, asked.row, label, tuple(others[:k]), recall)
+    return Answer(asked.name, asked.row, label, tuple(near), recall)
 
 
 def _neighbour(stored: Embeddings, row: int, cosine: float, caption: str | None = None) -> Neighbour:
     label, near = stored.label_name(row), min(1.0, max(-1.0, cosine))
     return Neighbour(row, int(stored.index[row]), stored.paths[row], label, near, caption)
-
-
-def _asked_vectors(vectors: Tensor, stored: Embeddings) -> list[_Asked]:
-    rows = vectors[None] if vectors.ndim == 1 else vectors
-    check_features(rows, "query vectors")
-    if rows.shape[1] != stored.width:
-        raise ShapeError(
-            f"query vectors need {stored.width} numbers, as those in {printable(stored.place)}; got {rows.shape[1]}"
-        )
-    return [_Asked(f"vector {number}", row.float(), None) for number, row in enumerate(rows.cpu())]
 
 
 def _asked(
@@ -264,15 +219,11 @@ def embed_files(
     layer = about.layer if about is not None else "pooled"
     maker = maker_of(chosen, view=view, layer=layer)
     _check_same_encoder(maker, stored)
-    source = _pictures(files, maker.channels)
+    source = FilesSource(Path("/"), list(files), kind="list", place="queries", channels=maker.channels)
     rows = encode_source(maker.extractor, source, maker.view, batch_size=64, workers=0, title=None)
     if rows.unreadable:
         raise DataError(f"{rows.unreadable[0].name} cannot be read: {rows.unreadable[0].reason}")
     return rows.layers[layer][0]
-
-
-def _pictures(files: Sequence[str], channels: int) -> FilesSource:
-    return FilesSource(Path("/"), list(files), kind="list", place="queries", channels=channels)
 
 
 def _check_same_encoder(maker: Maker, stored: Embeddings) -> None:
@@ -286,3 +237,66 @@ def _check_same_encoder(maker: Maker, stored: Embeddings) -> None:
         raise DataError(
             f"{printable(stored.place)} was made through {about.view}; here it is {maker.view}: give that view"
         )
+
+
+def find_by_words(
+    run: OpenedRun,
+    texts: str | Sequence[str],
+    source: str | Path | Source | None = None,
+    *,
+    k: int = 10,
+    engine: Engine = "exact",
+    progress: Progress | None = None,
+) -> tuple[Embeddings, tuple[Answer, ...]]:
+    """The ``k`` nearest images of ``source`` to each text, with their captions, and the embeddings that were searched.
+
+    The images are those of the run's training unless others are given; an address in its settings is not fetched. They
+    are embedded once, in ``RUN/projections.parquet``.
+    """
+    stored, images = _beside_words(run, source, progress)
+    captioned = images if isinstance(images, Source) else None
+    return stored, text_neighbours(stored, texts, run=run, k=k, engine=engine, source=captioned)
+
+
+def find_captions(
+    run: OpenedRun,
+    pictures: Query | Sequence[Query],
+    source: str | Path | Source | None = None,
+    *,
+    k: int = 10,
+    progress: Progress | None = None,
+) -> tuple[Embeddings, tuple[Answer, ...]]:
+    """The ``k`` captions of ``source`` nearest to each picture, and its embeddings; the other way as above.
+
+    Each comes with the image that it is of, and none is found twice.
+    """
+    stored, images = _beside_words(run, source, progress)
+    if not isinstance(images, Source):
+        raise DataError("a stream of images has no captions to look through; give a table or a list (--source)")
+    _opened(stored, k)
+    owner: dict[str, int] = {}
+    for row, index in enumerate(stored.index.tolist()):
+        for caption in images.captions(index):
+            owner.setdefault(caption, row)
+    if not owner:
+        raise DataError(f"{printable(images.describe().place)} has no captions that a picture could find")
+    _check_same_encoder(maker_of(run, layer=PROJECTION), stored)
+    asked, captions = _asked(pictures, stored, run, None), list(owner)
+    vectors = torch.stack([query.vector for query in asked])
+    near = nearest(run.needed_text().embed(captions), vectors, k=min(k, len(captions)))
+    answers = (
+        [_neighbour(stored, owner[captions[at]], cosine, captions[at]) for at, cosine in zip(*pair, strict=True)]
+        for pair in zip(near.index.tolist(), near.similarity.tolist(), strict=True)
+    )
+    return stored, tuple(map(partial(_answer, stored), asked, answers))
+
+
+def _beside_words(
+    run: OpenedRun, source: str | Path | Source | None, progress: Progress | None
+) -> tuple[Embeddings, AnySource]:
+    run.needed_text()
+    given = run.directory.source if source is None else source
+    place, is_named = run.directory.projections, source is not None
+    embed(run, given, place, layer=PROJECTION, network=is_named, progress=progress)
+    images = given if isinstance(given, Source) else open_source(given, network=is_named)
+    return open_embeddings(place), images

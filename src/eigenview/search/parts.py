@@ -1,24 +1,90 @@
-"""Finished parts of a long computation, kept in a folder until they are joined: what is there need not be redone."""
-
-from __future__ import annotations
+"""A source in parts of fixed content: read, kept in a folder until all are there, and joined into one file."""
 
 import json
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from eigenview.data import Failure
+from eigenview.batches import AnySource, ViewLoader
+from eigenview.data import Failure, Item, Source, SourceInfo, StreamSource, subset
+from eigenview.data.source import NO_LABEL, Share
 from eigenview.errors import DataError, SettingError
-from eigenview.files import JSON, read_object, write_json
+from eigenview.extras import extra_module
+from eigenview.files import atomic_path, read_object, to_json, write_json
 from eigenview.names import printable
+from eigenview.search.makers import About
 from eigenview.tensors import read_sealed, save_sealed
+from eigenview.views import CentreView
 
+PART_ITEMS = 8192  # images of one part; what a kill may lose
 SETTINGS = "settings.json"
+METADATA = b"eigenview"  # the key of a table's metadata
+
+
+@dataclass(frozen=True)
+class Reader:
+    """The parts of a source. An indexed source has a part for every ``PART_ITEMS`` images, shards one each."""
+
+    source: AnySource
+    view: CentreView
+    batch_size: int
+    workers: int
+    channels: int | None = None  # that the encoder takes
+
+    @property
+    def part_items(self) -> int:
+        return PART_ITEMS
+
+    @property
+    def parts(self) -> int:
+        if isinstance(self.source, Source):
+            return -(-len(self.source) // PART_ITEMS)
+        return max(1, len(getattr(self.source, "shards", ())))
+
+    def items(self, part: int) -> range | None:
+        """Which items of an indexed source are in the part; None where only reading tells."""
+        if not isinstance(self.source, Source):
+            return None
+        return range(part * PART_ITEMS, min((part + 1) * PART_ITEMS, len(self.source)))
+
+    def loader(self, part: int) -> ViewLoader:
+        """The readable images of a part, each once."""
+        chosen: AnySource
+        size = self.batch_size
+        if isinstance(self.source, Source):
+            chosen = subset(self.source, np.array(self.items(part)))
+            size = min(size, len(chosen))
+        else:
+            chosen = _OneShare(self.source, part, self.parts)
+        return ViewLoader.in_order(chosen, self.view, batch_size=size, workers=self.workers, channels=self.channels)
+
+
+@dataclass(frozen=True)
+class _OneShare:
+    """One share of a stream as a stream of its own, dealt out among readers item by item."""
+
+    source: StreamSource
+    number: int
+    shares: int
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        return self.source.classes
+
+    def items(self, share: Share, *, shuffle: bool) -> Iterator[Item | Exception]:
+        everything = self.source.items(Share(0, 0, self.number, self.shares), shuffle=False)
+        return islice(everything, share.number, None, share.readers)
+
+    def describe(self) -> SourceInfo:
+        return self.source.describe()
 
 
 @dataclass(frozen=True)
@@ -49,7 +115,9 @@ class Parts:
         """Make the folder ready; pieces of other settings are refused, or removed if nothing is to be resumed."""
         if self.folder.is_symlink():
             raise DataError(f"{printable(self.folder)} is a link, and unfinished work is written to no other place")
-        before = self._settings()
+        before = None
+        with suppress(DataError):
+            before = read_object(self.folder / SETTINGS)
         if before is not None and resume:
             changed = [name for name in settings if before.get(name) != settings[name]]
             if changed:
@@ -101,12 +169,6 @@ class Parts:
     def _files(self) -> list[Path]:
         return sorted(self.folder.glob("part-*.safetensors"))
 
-    def _settings(self) -> dict[str, JSON] | None:
-        try:
-            return read_object(self.folder / SETTINGS)
-        except DataError:
-            return None
-
 
 def _number(file: Path) -> int:
     return int(file.name.split("-")[1])
@@ -126,3 +188,66 @@ def joined_piece(rows: list[Piece], *, by_name: bool) -> Piece:
         for columns in zip(*((piece.index, piece.labels, piece.vectors) for piece in filled), strict=True)
     )
     return Piece(index, labels, vectors, tuple(paths[row] for row in order), unreadable)
+
+
+Pieces = Callable[[], Iterable[Piece]]
+
+
+def check_suffix(out: Path) -> None:
+    """Refuse what cannot be written before anything is computed."""
+    if out.suffix not in (".parquet", ".npy"):
+        raise SettingError(f"embeddings are written as .parquet or .npy; got {out.name!r}")
+    if out.suffix == ".parquet":
+        extra_module("pyarrow", extra="tables", purpose="writing Parquet")
+
+
+def write_embeddings(out: Path, pieces: Pieces, *, rows: int, width: int, about: About | None) -> None:
+    """``pieces`` is called for each pass over them; one piece is in memory at a time."""
+    if out.suffix == ".parquet":
+        _write_parquet(out, pieces, width, about)
+    else:
+        _write_npy(out, pieces, rows, width, about)
+
+
+def side_file(array: Path) -> Path:
+    """What lies beside an .npy file: index, paths, labels."""
+    return array.with_name(array.name + ".json")
+
+
+def _write_parquet(out: Path, pieces: Pieces, width: int, about: About | None) -> None:
+    arrow = extra_module("pyarrow", extra="tables", purpose="writing Parquet")
+    parquet = extra_module("pyarrow.parquet", extra="tables", purpose="writing Parquet")
+    fields = [("index", arrow.int64()), ("path", arrow.string()), ("label", arrow.int64())]
+    notes = None if about is None else {METADATA: to_json(about).encode()}
+    schema = arrow.schema([*fields, ("vector", arrow.list_(arrow.float32(), width))], metadata=notes)
+    with (
+        atomic_path(out) as file,
+        parquet.ParquetWriter(file, schema, compression="none", use_dictionary=False) as writer,
+    ):
+        for piece in pieces():
+            labels = piece.labels.numpy()
+            columns = [
+                arrow.array(piece.index.numpy()),
+                arrow.array(piece.paths, type=arrow.string()),
+                arrow.array(labels, mask=labels == NO_LABEL),
+                arrow.FixedSizeListArray.from_arrays(arrow.array(piece.vectors.numpy().reshape(-1)), width),
+            ]
+            writer.write_table(arrow.Table.from_arrays(columns, schema=schema))
+
+
+def _write_npy(out: Path, pieces: Pieces, rows: int, width: int, about: About | None) -> None:
+    notes: dict[str, object] = {"about": None if about is None else asdict(about), "rows": rows, "width": width}
+    index: list[int] = []
+    paths: list[str] = []
+    labels: list[int] = []
+    with atomic_path(side_file(out)) as beside, atomic_path(out) as file:
+        with file.open("wb") as array:
+            header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
+            np.lib.format.write_array_header_1_0(array, header)
+            for piece in pieces():
+                array.write(piece.vectors.numpy().astype("<f4", copy=False).tobytes())
+                index += piece.index.tolist()
+                labels += piece.labels.tolist()
+                paths += piece.paths
+        notes |= {"index": index, "path": paths, "label": labels}
+        beside.write_text(json.dumps(notes, ensure_ascii=False), encoding="utf-8")

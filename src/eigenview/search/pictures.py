@@ -1,6 +1,4 @@
-"""The pictures behind embeddings: from their source, or from their files, as far as they are still there."""
-
-from __future__ import annotations
+"""The pictures behind embeddings: which item is which row, by path and name, and how it looks."""
 
 from functools import cached_property
 from pathlib import Path
@@ -10,12 +8,61 @@ from PIL import Image
 
 from eigenview.data import EncodedImage, LazyImage, PixelImage, Source, Unannotated, open_source
 from eigenview.data.modes import as_picture
-from eigenview.errors import EigenviewError, SettingError
+from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.names import printable
-from eigenview.search.matching import item_key, matched_rows, no_match
 from eigenview.search.stored import Embeddings
 
 NO_PICTURE = np.full((48, 48, 3), 128, dtype=np.uint8)
+
+
+def item_key(source: Source, item: int) -> str:
+    """The absolute path of an item, or its name where it is no file."""
+    path = source.path(item)
+    return source.name(item) if path is None else printable(path)
+
+
+def matched_rows(stored: Embeddings, source: Source) -> list[int | None]:
+    """For each item of ``source`` its row: that of its path, or the one whose path ends as its name does.
+
+    Of several items that would have one row, the one that agrees with it furthest has it; if two do, none. Vectors
+    that have no names, nor numbers, are those of the items in their order, where there are as many; otherwise no item
+    has a row.
+    """
+    if stored.has_no_names:
+        numbers = stored.index.tolist()
+        is_unclear = len(source) != len(stored) and numbers == list(range(len(stored)))
+        rows = {} if is_unclear else {number: row for row, number in enumerate(numbers)}
+        return [rows.get(item) for item in range(len(source))]
+    best: dict[int, tuple[int, list[int]]] = {}  # row → how many letters agree, and the items of which so many do
+    for item in range(len(source)):
+        row, letters = _row(stored, source, item)
+        if row is None or letters < best.get(row, (0, []))[0]:
+            continue
+        if letters > best.get(row, (0, []))[0]:
+            best[row] = letters, []
+        best[row][1].append(item)
+    clear = ((row, items) for row, (_, items) in best.items() if len({item_key(source, item) for item in items}) == 1)
+    row_of = {item: row for row, items in clear for item in items}
+    return [row_of.get(item) for item in range(len(source))]
+
+
+def no_match(stored: Embeddings, source: Source) -> DataError:
+    """What to say where no row is any item's."""
+    return DataError(
+        f"no image of {source.describe().place} has a vector in {printable(stored.place)}: their names do not agree "
+        f"({item_key(source, 0)}, {stored.paths[0]}), nor their numbers ({len(source):,}, {len(stored):,})"
+    )
+
+
+def _row(stored: Embeddings, source: Source, item: int) -> tuple[int | None, int]:
+    """The row of an item, and how many letters of their paths agree."""
+    name, key = source.name(item), item_key(source, item)
+    if (row := stored.row_of_path(key)) is not None:
+        return row, len(key)
+    if (row := stored.row_of_tail(name)) is not None:
+        return row, len(name)
+    row = stored.row_within(key)
+    return row, 0 if row is None else len(stored.paths[row])
 
 
 class Pictures:
@@ -50,7 +97,8 @@ class Pictures:
         if source is None or not 0 <= index < len(source):
             return None
         image = source.image(index)
-        return image if _is_same(path, image.name) else None  # files may have come or gone meanwhile
+        is_same = f"/{path}".endswith(f"/{image.name}") or f"/{image.name}".endswith(f"/{path}")
+        return image if is_same else None  # files may have come or gone meanwhile
 
     def file(self, row: int) -> Path | None:
         """The file of a row's picture, if it is one of its own."""
@@ -123,11 +171,6 @@ def open_pictures(spec: str) -> Source:
     if not isinstance(source, Source):
         raise SettingError(f"pictures are found by their numbers, which shards do not have; got {printable(spec)}")
     return source
-
-
-def _is_same(path: str, name: str) -> bool:
-    """Whether two names are of one item, though one may begin further up."""
-    return path == name or path.endswith(f"/{name}") or name.endswith(f"/{path}")
 
 
 def in_colour(image: LazyImage) -> Image.Image:

@@ -14,10 +14,9 @@ from torch import Tensor
 from eigenview.data.failures import blamed_on
 from eigenview.data.source import NO_LABEL
 from eigenview.errors import DataError
-from eigenview.evaluation.checks import check_features
+from eigenview.evaluation.features import check_features
 from eigenview.names import printable
 from eigenview.runs import RunDirectory
-from eigenview.search.about import About
 from eigenview.search.formats import (
     CHECKED_ROWS,
     READERS,
@@ -27,8 +26,8 @@ from eigenview.search.formats import (
     read_npy,
     stored_about,
 )
-from eigenview.search.parts import Piece
-from eigenview.search.writing import check_suffix, write_embeddings
+from eigenview.search.makers import About
+from eigenview.search.parts import Piece, check_suffix, write_embeddings
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,184 @@
-"""The settings of a sweep: what is searched, what is fixed, by which figure, how often, where it is kept."""
+"""The settings of a sweep: what is searched, what is fixed, by which figure, how often, where it is kept.
+
+What is searched are settings of a run by name, each with a range or a list of choices.
+"""
 
 from __future__ import annotations
 
+import json
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from eigenview.errors import DataError, SettingError
 from eigenview.files import read_object, read_text
-from eigenview.runs import merge_settings
+from eigenview.methods import DEFAULT_METHOD, find_method
+from eigenview.names import did_you_mean
+from eigenview.runs import merge_settings, read_config
+from eigenview.runs.config import LENGTHS
 from eigenview.settings import Strict, read_settings
 from eigenview.sweeps.objectives import OBJECTIVES
-from eigenview.sweeps.space import check_space, read_space
+
+METHOD, OF_THE_METHOD = "method", "method_settings."
+
+
+class Range(Strict):
+    """From ``low`` to ``high``, both included; whole numbers where both are. ``log``: by factors instead of steps."""
+
+    low: int | float
+    high: int | float
+    log: bool = False
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Range:
+        if self.low >= self.high or (self.log and self.low <= 0):
+            rule = "0 < low < high" if self.log else "low < high"
+            raise ValueError(f"a range needs {rule}; got {self.low} to {self.high}")
+        return self
+
+    @property
+    def ends(self) -> tuple[int | float, ...]:
+        return (self.low, self.high)
+
+    def suggest(self, trial: Any, name: str) -> int | float:
+        whole = isinstance(self.low, int) and isinstance(self.high, int)
+        value: int | float = (trial.suggest_int if whole else trial.suggest_float)(
+            name, self.low, self.high, log=self.log
+        )
+        return value
+
+
+class Choices(Strict):
+    """One of several values."""
+
+    values: tuple[bool | int | float | str, ...]
+
+    @model_validator(mode="after")
+    def _several(self) -> Choices:
+        if len(set(map(repr, self.values))) < 2:
+            raise ValueError(f"choices are at least two different values; got {list(self.values)}")
+        return self
+
+    @property
+    def ends(self) -> tuple[bool | int | float | str, ...]:
+        return self.values
+
+    def suggest(self, trial: Any, name: str) -> bool | int | float | str:
+        value: bool | int | float | str = trial.suggest_categorical(name, self.values)
+        return value
+
+
+Entry = Range | Choices
+
+
+def read_space(search: Mapping[str, Any]) -> dict[str, Entry]:
+    """``{"batch_size": [64, 128], "optimizer.learning_rate": {"low": 1e-4, "high": 0.1, "log": True}}``."""
+    if not search:
+        raise SettingError("a sweep needs something to search: --search NAME=LOW..HIGH or NAME=A,B,C")
+    space: dict[str, Entry] = {}
+    for name, given in search.items():
+        kind: type[Entry] = Range if isinstance(given, Mapping) else Choices
+        content = given if isinstance(given, Mapping) else {"values": given if isinstance(given, list) else [given]}
+        try:
+            space[name] = read_settings(kind, content)
+        except SettingError as error:
+            raise SettingError(f"{name}: {error}") from None
+    return space
+
+
+def read_words(words: Sequence[str]) -> dict[str, Any]:
+    """``NAME=LOW..HIGH``, ``NAME=log:LOW..HIGH`` and ``NAME=A,B,C`` as :func:`read_space` has them."""
+    search: dict[str, Any] = {}
+    for word in words:
+        name, text = _named(word, "NAME=LOW..HIGH, NAME=log:LOW..HIGH or NAME=A,B,C")
+        bounds = text.removeprefix("log:").split("..")
+        if len(bounds) == 2:
+            low, high = map(_value, bounds)
+            search[name] = {"low": low, "high": high, "log": text.startswith("log:")}
+        else:
+            search[name] = [_value(choice) for choice in text.split(",")]
+    return search
+
+
+def read_fixed(words: Sequence[str]) -> dict[str, Any]:
+    """``NAME=VALUE`` as nested settings."""
+    fixed: dict[str, Any] = {}
+    for word in words:
+        name, text = _named(word, "NAME=VALUE")
+        fixed = merge_settings(fixed, nested({name: _value(text)}))
+    return fixed
+
+
+def _named(word: str, form: str) -> tuple[str, str]:
+    name, equals, text = word.partition("=")
+    if not (name and equals and text):
+        raise SettingError(f"a setting is written {form}; got {word!r}")
+    return name.strip().replace("-", "_"), text.strip()
+
+
+def _value(text: str) -> Any:
+    """A number, true, false or a list as in JSON; otherwise the word itself."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    """``{"a.b": 1}`` as ``{"a": {"b": 1}}``."""
+    inner: dict[str, Any] = {}
+    for name, value in values.items():
+        *path, last = name.split(".")
+        place = inner
+        for step in path:
+            place = place.setdefault(step, {})
+        place[last] = value
+    return inner
+
+
+def suggested(trial: Any, space: Mapping[str, Entry], fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """This trial's values by name. What belongs to another method than the trial's is left out."""
+    values: dict[str, Any] = {}
+    method = fixed.get(METHOD, DEFAULT_METHOD)
+    if METHOD in space:
+        method = values[METHOD] = space[METHOD].suggest(trial, METHOD)
+    for name, entry in space.items():
+        if name != METHOD and _belongs(name, str(method)):
+            values[name] = entry.suggest(trial, name)
+    return values
+
+
+def _belongs(name: str, method: str) -> bool:
+    if not name.startswith(OF_THE_METHOD):
+        return True
+    return name.removeprefix(OF_THE_METHOD).split(".")[0] in find_method(method).settings_type.model_fields
+
+
+def check_space(space: Mapping[str, Entry], fixed: Mapping[str, Any]) -> None:
+    """Every end and every choice must make settings of a run: a wrong name or value is said before anything runs."""
+    taken = sorted(name for name in space if name.split(".")[0] in ("source", "out"))
+    if taken:
+        raise SettingError(f"{taken[0]} is the same for every run of a sweep; it cannot be searched")
+    methods = [str(end) for end in space[METHOD].ends] if METHOD in space else [str(fixed.get(METHOD, DEFAULT_METHOD))]
+    for name, entry in space.items():
+        own = [method for method in methods if _belongs(name, method)]
+        if not own:
+            known = [field for method in methods for field in find_method(method).settings_type.model_fields]
+            meant = did_you_mean(name.removeprefix(OF_THE_METHOD), known)
+            raise SettingError(f"no setting of {' or '.join(methods)} is called {name}{meant}")
+        for end in entry.ends:
+            _check(fixed, {name: end} if name == METHOD else {METHOD: own[0], name: end})
+    if METHOD not in space:
+        _check(fixed, {})
+
+
+def _check(fixed: Mapping[str, Any], values: Mapping[str, Any]) -> None:
+    given = {"out": "run", "source": "images", **merge_settings(fixed, nested(values))}
+    has_length = any(given.get(name) is not None for name in LENGTHS)
+    read_config(given if has_length else {**given, "epochs": 1})
 
 
 class SweepConfig(Strict):
@@ -42,9 +206,18 @@ class SweepConfig(Strict):
         return self.storage or f"sqlite:///{self.out / 'study.db'}"
 
 
-def read_sweep(given: Mapping[str, Any]) -> SweepConfig:
-    """The sweep in ``given``; every name and every end of a range is checked before anything runs."""
-    config = read_settings(SweepConfig, given)
+def gathered(
+    file: Path | None, given: Mapping[str, Any], *, search: Mapping[str, Any], settings: Mapping[str, Any]
+) -> SweepConfig:
+    """The sweep in a file, with what was ``given`` over it; in sweeps/FILE unless it says where.
+
+    Every name and every end of a range is checked before anything runs.
+    """
+    place = Path("sweeps") / ("sweep" if file is None else file.stem)
+    whole = {"out": place, **({} if file is None else sweep_file(file)), **given}
+    whole["search"] = {**whole.get("search", {}), **search}
+    whole["settings"] = merge_settings(whole.get("settings", {}), settings)
+    config = read_settings(SweepConfig, whole)
     OBJECTIVES.find(config.objective)
     if "source" not in config.settings:
         raise SettingError("the images to learn from are missing: source, among the settings of the runs")
@@ -52,17 +225,6 @@ def read_sweep(given: Mapping[str, Any]) -> SweepConfig:
         raise SettingError("out is not a setting of the runs: each has a folder of its own inside the sweep's")
     check_space(read_space(config.search), config.settings)
     return config
-
-
-def gathered(
-    file: Path | None, given: Mapping[str, Any], *, search: Mapping[str, Any], settings: Mapping[str, Any]
-) -> SweepConfig:
-    """The sweep in a file, with what was ``given`` over it; in sweeps/FILE unless it says where."""
-    place = Path("sweeps") / ("sweep" if file is None else file.stem)
-    whole = {"out": place, **({} if file is None else sweep_file(file)), **given}
-    whole["search"] = {**whole.get("search", {}), **search}
-    whole["settings"] = merge_settings(whole.get("settings", {}), settings)
-    return read_sweep(whole)
 
 
 def sweep_file(file: Path) -> dict[str, Any]:

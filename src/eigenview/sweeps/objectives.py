@@ -3,10 +3,9 @@
 Figures by labels use those of training images alone: a share of each class is held out, the rest is learned from.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -29,22 +28,18 @@ class Objective:
     needs_labels: bool
 
 
-def _held_out(protocol: str, name: str) -> Callable[[OpenedRun, Source, int], float]:
-    def measure(run: OpenedRun, labelled: Source, seed: int) -> float:
-        if len(labelled) > LABELLED:
-            chosen = np.random.default_rng(seed).permutation(len(labelled))[:LABELLED]
-            labelled = subset(labelled, np.sort(chosen))
-        task = split_by_class(labelled, seed=seed)
-        how = Measuring(seed=seed, workers=run.directory.config.workers, shows_progress=False)
-        scores = {
-            score.name: score.value
-            for score in evaluate(Subject.of_run(run), task, protocols=[protocol], measuring=how)
-        }
-        if name not in scores:
-            raise DataError(f"{name} needs more labelled images; there are {len(task.train)} to learn from")
-        return scores[name]
-
-    return measure
+def _held_out(protocol: str, name: str, run: OpenedRun, labelled: Source, seed: int) -> float:
+    if len(labelled) > LABELLED:
+        chosen = np.random.default_rng(seed).permutation(len(labelled))[:LABELLED]
+        labelled = subset(labelled, np.sort(chosen))
+    task = split_by_class(labelled, seed=seed)
+    how = Measuring(seed=seed, workers=run.directory.config.workers, shows_progress=False)
+    scores = {
+        score.name: score.value for score in evaluate(Subject.of_run(run), task, protocols=[protocol], measuring=how)
+    }
+    if name not in scores:
+        raise DataError(f"{name} needs more labelled images; there are {len(task.train)} to learn from")
+    return scores[name]
 
 
 def _effective_rank(run: OpenedRun, source: Source, seed: int) -> float:
@@ -62,8 +57,8 @@ def _agreement(run: OpenedRun, source: Source, seed: int) -> float:
 OBJECTIVES = Table(
     "objective",
     {
-        "linear": Objective(_held_out("linear", "linear"), "knn_accuracy", needs_labels=True),
-        "knn": Objective(_held_out("knn", "knn k=20"), "knn_accuracy", needs_labels=True),
+        "linear": Objective(partial(_held_out, "linear", "linear"), "knn_accuracy", needs_labels=True),
+        "knn": Objective(partial(_held_out, "knn", "knn k=20"), "knn_accuracy", needs_labels=True),
         "effective-rank": Objective(_effective_rank, "effective_rank", needs_labels=False),
         "agreement": Objective(_agreement, "effective_rank", needs_labels=False),
     },

@@ -1,21 +1,17 @@
 """A worker: takes trials until there are as many as wanted, over all workers; one that died is stood in for."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from eigenview.data import Source, open_images
+from eigenview.data import open_images
 from eigenview.errors import EigenviewError
 from eigenview.evaluation import open_labelled
 from eigenview.runs import RunDirectory, is_run, merge_settings, open_run
-from eigenview.sweeps.config import SweepConfig
+from eigenview.sweeps.config import SweepConfig, nested, read_space, suggested
 from eigenview.sweeps.objectives import OBJECTIVES
-from eigenview.sweeps.results import Results
-from eigenview.sweeps.space import nested, read_space, suggested
-from eigenview.sweeps.study import ERROR, RUN, SURPLUS, Study
+from eigenview.sweeps.results import ERROR, RUN, Results, Study
 from eigenview.training import Listener, train
 from eigenview.training.start import prepare
 
@@ -53,13 +49,9 @@ class Worker:
         self.config, self.told, self.listeners = config, told, listeners
         self.objective, self.space = OBJECTIVES.find(config.objective), read_space(config.search)
         config.out.mkdir(parents=True, exist_ok=True)
-        self.judged = self._judged()
+        place = config.labelled or str(config.settings["source"])  # what the figure is measured on, opened before all
+        self.judged = open_labelled(place) if self.objective.needs_labels else open_images(place, needs_index=True)
         self.study = Study(config)
-
-    def _judged(self) -> Source:
-        """What the figure is measured on, opened before anything is trained."""
-        place = self.config.labelled or str(self.config.settings["source"])
-        return open_labelled(place) if self.objective.needs_labels else open_images(place, needs_index=True)
 
     def run(self) -> Results:
         """Try until all trials are done; the results are written after each."""
@@ -82,7 +74,6 @@ class Worker:
 
     def _try(self, trial: Any) -> float:
         if self.study.count(*DONE, *UNDER_WAY, before=trial.number) >= self.config.trials:
-            trial.set_user_attr(SURPLUS, True)
             raise _TooMany("one trial too many")
         run = trial.user_attrs.get(RUN)
         if run is None:

@@ -1,7 +1,5 @@
 """Training: settings in, a run directory out."""
 
-from __future__ import annotations
-
 from eigenview.training.choices import Choice, Chosen, choose
 from eigenview.training.launch import train
 from eigenview.training.listeners import Listener, Plan

@@ -1,21 +1,30 @@
-"""What a run begins with: its encoder with starting weights, and views in the size and statistics that it wants."""
+"""What a run begins with: its encoder with starting weights, and views in the size and statistics that it wants.
 
-from __future__ import annotations
+The features of a locked encoder are computed once, kept in the run, and fed in the place of images (LiT).
+"""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
 from torch import nn
 
-from eigenview.batches import AnySource, image_statistics, typical_shape
+from eigenview.batches import AnySource, LockedSource, image_statistics, typical_shape
+from eigenview.data import Source
+from eigenview.distributed import refusing_together
 from eigenview.errors import SettingError
-from eigenview.nn import Encoder, check_micro_batches, wrap
+from eigenview.evaluation import extract
+from eigenview.evaluation.features import keep_only
+from eigenview.methods import find_method
+from eigenview.names import printable
+from eigenview.nn import POOLED, Encoder, check_micro_batches, wrap
 from eigenview.nn.batch_norm import keep_statistics
 from eigenview.nn.inputs import EncoderFacts, InputSpec
 from eigenview.nn.settings import EncoderSettings
 from eigenview.optim import freeze_blocks
-from eigenview.runs import EncoderRecord, TrainConfig
+from eigenview.runs import EncoderRecord, RunDirectory, TrainConfig
 from eigenview.runs.opened import starting_encoder
+from eigenview.training.processes import Processes
 from eigenview.views import CentreView, Recipe, centre_view
 from eigenview.views.settings import Shape
 
@@ -58,10 +67,9 @@ def begin(
     if encoder is not None:
         if settings != EncoderSettings():
             raise SettingError("a module of your own is what it is: leave the encoder settings out")
-        own = wrap(encoder, channels=channels, image_size=size)
-        _check_micro_batches(config, own)
-        return Begun(own, EncoderFacts(type(encoder).__name__, "of the user's"), recipe, shape)
-    if before is not None:
+        built, seen = wrap(encoder, channels=channels, image_size=size), None
+        facts = EncoderFacts(type(encoder).__name__, "of the user's")
+    elif before is not None:
         built = settings.build(channels=before.channels, image_size=size)
         facts = EncoderFacts(settings.name, before.library, before.weights, before.digest, settings.config)
         seen = before.view if settings.brings_input else None
@@ -71,19 +79,44 @@ def begin(
     built.train()
     if settings.statistics == "kept":
         keep_statistics(built)
-    _check_micro_batches(config, built)
+    if not settings.locked:  # which passes images once, before the training, and never learns
+        is_allowed = config.micro_batch_norm == "per-micro-batch"
+        check_micro_batches(built, config.micro_batch, allows_batch_norm=is_allowed)
     freeze_blocks(built, settings.frozen_blocks)
     if settings.locked:
         built.requires_grad_(False)
-    return Begun(built, facts, recipe if seen is None else _as_it_wants(recipe, seen), shape)
+    if seen is not None:  # views by the statistics and the interpolation that an encoder knows
+        recipe = replace(recipe, mean=seen.mean, std=seen.std, interpolation=seen.interpolation)
+    return Begun(built, facts, recipe, shape)
 
 
-def _check_micro_batches(config: TrainConfig, encoder: Encoder) -> None:
-    if config.encoder.locked:  # it passes images once, before the training, and never learns
-        return
-    check_micro_batches(encoder, config.micro_batch, allows_batch_norm=config.micro_batch_norm == "per-micro-batch")
+def locked(
+    config: TrainConfig, begun: Begun, images: AnySource, processes: Processes, told: Callable[[str], None]
+) -> LockedSource:
+    """The readable images with the features of the view that evaluation sees too; a collective call.
 
-
-def _as_it_wants(recipe: Recipe, seen: InputSpec | CentreView) -> Recipe:
-    """Views by the statistics and the interpolation that an encoder knows."""
-    return replace(recipe, mean=seen.mean, std=seen.std, interpolation=seen.interpolation)
+    A run keeps one file of them: where its images or the library have changed, the former one goes.
+    """
+    with refusing_together(processes.group, processes.device):
+        if not isinstance(images, Source):
+            raise SettingError(
+                "features of a locked encoder are kept by index; a stream has none: use an indexed source"
+            )
+        if find_method(config.method).fewest_views > 1:
+            raise SettingError(f"{config.method} compares views; a locked encoder sees one: leave encoder.locked out")
+    assert isinstance(images, Source)
+    view = centre_view(begun.recipe, side=min(begun.shape[:2]))
+    folder = RunDirectory(config.out).features
+    features = extract(
+        begun.encoder.to(processes.device),
+        images,
+        view=view,
+        cache=folder,
+        workers=config.workers,
+        title="features of the locked encoder",
+        group=processes.group,
+    )
+    if processes.is_first:
+        size = keep_only(folder, features).stat().st_size
+        told(f"features of {len(features.index):,} images are kept in {printable(folder)} ({size / 1e6:,.1f} MB)")
+    return LockedSource(images, features.index, features[POOLED])

@@ -1,7 +1,5 @@
 """Sensible settings from the data and the machine, each with its reason; what the user says always wins."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -14,7 +12,7 @@ from eigenview.errors import SettingError
 from eigenview.extras import is_installed
 from eigenview.methods import DEFAULT_METHOD, find_method
 from eigenview.names import counted
-from eigenview.nn.pretrained import EFFICIENTNET, has_pretrained_efficientnet
+from eigenview.nn.build import EFFICIENTNET, has_pretrained_efficientnet
 from eigenview.nn.settings import EncoderSettings
 from eigenview.runs import TrainConfig, read_config
 from eigenview.runs.by_name import fitting_size
@@ -25,6 +23,8 @@ STEPS = {"cpu": 3000, "cuda": 20000}  # optimizer steps of a run whose length no
 ADAPTED_CPU_PIXELS = 128  # at most, of a pretrained encoder on a CPU
 LOCKED_PIXELS = 160  # size of the images that a locked encoder sees, once each
 CPU_PIXELS = 64  # size of the views of photos on a CPU, where 224 would take days
+EARLY, FEWEST_EARLY = 0.75, 24  # of the views' size in the first part of a run; pixels below which they stay whole
+SMALL = "small-deep"
 
 
 @dataclass(frozen=True)
@@ -45,6 +45,11 @@ class Chosen:
     choices: tuple[Choice, ...]
 
 
+MUON = (
+    Choice("optimizer.name", "muon", "it learnt in half the time what AdamW did"),
+    Choice("optimizer.learning_rate", 0.05, "Muon's, with warm-up and a cosine"),
+    Choice("optimizer.momentum", 0.95, "Muon's"),
+)
 ADAPTING = (
     Choice("optimizer.encoder_rate", 0.1, "its weights are worth keeping: a tenth of the head's rate"),
     Choice("optimizer.depth_decay", 0.8, "and less with every block towards the input"),
@@ -86,20 +91,24 @@ def chosen_method(source: AnySource) -> Choice:
 def _wishes(
     settings: Mapping[str, Any], count: int | None, shape: Shape, device: str, *, is_stream: bool
 ) -> list[Choice]:
-    reads_captions = _reads_captions(settings)
+    kind = find_method(settings.get("method", DEFAULT_METHOD))
+    reads_captions = kind.text_settings(kind.settings_type()) is not None
     wishes = _locked_wishes(settings, device) if reads_captions and not is_stream else []
     is_locked = bool(wishes) or bool(settings.get("encoder", {}).get("locked"))
     wishes += view_wishes(settings, shape, device, is_locked=is_locked, reads_captions=reads_captions)
     side, views = min(shape[:2]), settings.get("views", {})
     size = int(views.get("size") or (CPU_PIXELS if device == "cpu" else 224))
     if device == "cpu":
-        wishes.append(Choice("encoder.name", "small", "a small convolutional network, made for CPUs"))
+        wishes.append(Choice("encoder.name", SMALL, "a small convolutional network, made for CPUs"))
+        wishes += [] if reads_captions else _early_wishes(settings, min(side, size))
     else:
         name = "resnet18" if min(side, size) <= 96 else "resnet50"
         wishes.append(Choice("encoder.name", name, f"views of {min(side, size)} pixels and an accelerator"))
     wishes.append(_batch(count, device))
     if _is_begun(settings) and not is_locked:
         wishes += ADAPTING
+    elif settings.get("method") == DEFAULT_METHOD and _takes_small(settings):  # what Muon was measured with
+        wishes += [] if {"name", "learning_rate"} & set(settings.get("optimizer", {})) else MUON
     rate = Choice("optimizer.learning_rate", 2e-3, "AdamW with warm-up and a cosine suits every method here")
     wishes.append(replace(rate, value=1e-3) if reads_captions else rate)
     if reads_captions:
@@ -110,9 +119,21 @@ def _wishes(
     return wishes
 
 
-def _reads_captions(settings: Mapping[str, Any]) -> bool:
-    kind = find_method(settings.get("method", DEFAULT_METHOD))
-    return kind.text_settings(kind.settings_type()) is not None
+def _takes_small(settings: Mapping[str, Any]) -> bool:
+    return bool(settings.get("encoder", {}).get("name", SMALL) == SMALL)
+
+
+def _early_wishes(settings: Mapping[str, Any], size: int) -> list[Choice]:
+    """Smaller views to begin with, where views are chosen here, for an encoder that takes any size."""
+    views = settings.get("views", {})
+    if size < FEWEST_EARLY or not _takes_small(settings) or views.get("preset", "auto") != "auto" or "crops" in views:
+        return []
+    return [Choice("views.early_size", early_size(size), "the first 70 % of the run: more views in the same time")]
+
+
+def early_size(size: int) -> int:
+    """Pixels of the views in the first part of a run."""
+    return round(EARLY * size)
 
 
 def _locked_wishes(settings: Mapping[str, Any], device: str) -> list[Choice]:

@@ -1,7 +1,5 @@
 """The batches of a run, as its method takes them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import torch
@@ -9,12 +7,12 @@ from torch import Tensor
 
 from eigenview.batches import AnySource, LockedSource, ViewLoader
 from eigenview.data import Source, StreamSource
-from eigenview.data.captions import by_set
+from eigenview.data.columns import by_set
 from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.methods import ViewedBatch
 from eigenview.runs import UNREADABLE, TrainConfig
-from eigenview.views import Recipe, Views
+from eigenview.views import Recipe, Views, shrink
 
 STREAM_EPOCH = 1000  # steps called an epoch of a stream of unknown length, for a run measured in steps or minutes
 
@@ -24,9 +22,20 @@ class Feed:
 
     def __init__(self, config: TrainConfig, source: AnySource, recipe: Recipe, *, channels: int, group: Group) -> None:
         self.source, self.recipe = source, recipe
+        early, size = config.views.early_size, recipe.crops[0].size
+        if early is not None and early > size:
+            raise SettingError(f"views.early_size shrinks views, which have {size} pixels; got {early}")
+        self._early = 1.0 if early is None else early / size
+        self.early_share = config.views.early_share if self._early < 1 else 0.0  # of the run, with smaller views
         steps_per_epoch = None
         if isinstance(source, Source):
-            _check_length(config, source)
+            if len(source) < config.batch_size:
+                raise SettingError(
+                    f"the batch of {config.batch_size} images is larger than the source ({len(source)} images): "
+                    "lower batch_size"
+                )
+            if config.steps_per_epoch is not None:
+                raise SettingError("steps_per_epoch is for streams; an epoch of an indexed source is all of its images")
         else:
             steps_per_epoch = batches_of_stream(config, source)
         self.loader = ViewLoader(
@@ -65,47 +74,21 @@ class Feed:
     def epoch(self, number: int, *, device: torch.device, step: int) -> Iterator[ViewedBatch]:
         """The batches of an epoch from the restored position on; ``step`` counts the optimizer's, for the first."""
         for seen in self.loader.epoch(number, device=device):
-            batch, views = seen.batch, seen.views
-            yield ViewedBatch(
-                views.groups,
-                views.images,
-                batch.index,
-                batch.label,
-                number,
-                step,
-                None if batch.captions is None else tuple(map(by_set, batch.captions)),
-                self._features(batch.index),
-            )
+            batch, views, features = seen.batch, seen.views, None
+            if isinstance(self.source, LockedSource):
+                features = self.source.features[batch.index.cpu()].to(batch.index.device)
+            captions = None if batch.captions is None else tuple(map(by_set, batch.captions))
+            yield ViewedBatch(views.groups, views.images, batch.index, batch.label, number, step, captions, features)
 
-    def _features(self, index: Tensor) -> Tensor | None:
-        if not isinstance(self.source, LockedSource):
-            return None
-        return self.source.features[index.cpu()].to(index.device)
+    def shrunk(self, groups: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        """The views of a batch, one tensor a resolution, as they are in the first part of the run."""
+        return tuple(shrink(group, max(1, round(self._early * group.shape[-1]))) for group in groups)
 
     def whole_pass(self, epoch: int, *, device: torch.device) -> Iterator[ViewedBatch]:
         """One pass over the data that leaves the position alone."""
         where = self.loader.state()
         yield from self.epoch(epoch, device=device, step=0)
         self.loader.restore(where)
-
-    @property
-    def is_at_start_of_epoch(self) -> bool:
-        return self.loader.step == 0
-
-    @property
-    def batches_left(self) -> int:
-        """Of the epoch under way."""
-        return len(self) - self.loader.step
-
-
-def _check_length(config: TrainConfig, source: Source) -> None:
-    if len(source) < config.batch_size:
-        raise SettingError(
-            f"the batch of {config.batch_size} images is larger than the source ({len(source)} images): "
-            "lower batch_size"
-        )
-    if config.steps_per_epoch is not None:
-        raise SettingError("steps_per_epoch is for streams; an epoch of an indexed source is all of its images")
 
 
 def batches_of_stream(config: TrainConfig, source: StreamSource) -> int:

@@ -1,6 +1,7 @@
-"""From settings to a trained run: processes, a place, images, a method, the loop, and the look back."""
+"""From settings to a trained run: processes, a place, images, a method, the loop, and the look back.
 
-from __future__ import annotations
+What follows a run: it is diagnosed, and a sample of its images is kept, so that report and diagnose work at once.
+"""
 
 import time
 from collections.abc import Sequence
@@ -12,20 +13,21 @@ from torch import nn
 from eigenview.batches import AnySource
 from eigenview.data import Source, open_images
 from eigenview.distributed import refusing_together
+from eigenview.errors import EigenviewError, WriteError
+from eigenview.evaluation import diagnose_run
 from eigenview.methods import Method
-from eigenview.runs import OWN, UNREADABLE, RunDirectory, TrainConfig, data_facts, environment_facts
-from eigenview.runs.unused import removing_unused
-from eigenview.training.afterwards import look_back
-from eigenview.training.agreement import check_same_data, check_same_step
-from eigenview.training.begun import Begun, begin
+from eigenview.nn import TextEncoder, Tokenizer
+from eigenview.runs import OWN, UNREADABLE, RunDirectory, TrainConfig, data_facts, environment_facts, open_run
+from eigenview.runs.lock import removing_unused
+from eigenview.training.begun import Begun, begin, locked
 from eigenview.training.feed import Feed
-from eigenview.training.listeners import Listener, Listeners
-from eigenview.training.locked import locked
+from eigenview.training.listeners import Listener, Record, TensorBoard
 from eigenview.training.loop import Trainer
-from eigenview.training.processes import Processes, start_processes
+from eigenview.training.processes import Processes, check_same_data, check_same_step, start_processes
 from eigenview.training.setup import build_method, resolve
-from eigenview.training.tensorboard import TensorBoard
-from eigenview.training.words import Reader, begin_words, captioned, reads_captions
+from eigenview.training.words import begin_words, captioned, reads_captions
+
+LOOKED_AT = 2000  # images: seconds, not minutes
 
 
 def train(
@@ -60,44 +62,40 @@ def train(
             images = open_images(config.source, log=config.out / UNREADABLE) if source is None else source
         check_same_data(config, images, processes)
         own = [TensorBoard(directory.folder)] if config.tensorboard else []
-        told = Listeners([*listeners, *own] if processes.is_first else [])
+        record = Record(directory.metrics_file, [*listeners, *own], is_first=processes.is_first)
         chosen = reads_captions(config)
         with together():
-            images = images if chosen is None else captioned(images, told.told)
+            images = images if chosen is None else captioned(images, record.tell)
             begun = begin(config, images, encoder, before=directory.encoder if resume else None)
         words = None if chosen is None else begin_words(chosen, images, directory, processes, resume=resume)
-        fed = locked(config, begun, images, processes, told.told) if config.encoder.locked else images
+        fed = locked(config, begun, images, processes, record.tell) if config.encoder.locked else images
         with together():
             config, feed, method = _assembled(config, fed, begun, words, processes, directory, encoder, resume=resume)
-        trainer = Trainer(config, processes, directory, feed, method, told, started=started)
+        trainer = Trainer(config, processes, directory, feed, method, record, started=started)
         with together():
             if resume:
                 trainer.restore(start)
             else:
-                trainer.record.forget_after(-1)
+                record.forget_after(-1)
         check_same_step(config, trainer.state.progress.step, processes)
-        is_known = _fit(trainer, directory, resume=resume)
+        is_known = False  # True: nothing was left to train, and the result has been looked at
+        if not (resume and trainer.tell_if_finished()):
+            trainer.fit()
+        else:
+            if processes.is_first:
+                directory.checkpoints.tidy()  # a kill may have fallen into the last save
+            is_known = directory.diagnosis() is not None and directory.sample() is not None
         if looks_back and not is_known and processes.is_first and isinstance(images, Source):
-            look_back(directory, images, told, encoder=encoder)
+            look_back(directory, images, record, encoder=encoder)
         processes.wait_for_all()
     return directory
-
-
-def _fit(trainer: Trainer, directory: RunDirectory, *, resume: bool) -> bool:
-    """Train what is left; True where nothing is, and the result has been looked at."""
-    if resume and trainer.tell_if_finished():
-        if trainer.processes.is_first:
-            directory.checkpoints.tidy()  # a kill may have fallen into the last save
-        return directory.diagnosis() is not None and directory.sample() is not None
-    trainer.fit()
-    return False
 
 
 def _assembled(
     config: TrainConfig,
     images: AnySource,
     begun: Begun,
-    words: Reader | None,
+    words: tuple[Tokenizer, TextEncoder | None] | None,
     processes: Processes,
     directory: RunDirectory,
     own: nn.Module | None,
@@ -117,3 +115,17 @@ def _assembled(
         environment = environment_facts(processes.device, processes.count)
         directory.prepare(config, facts, environment, method.parts(), begun.record(config.encoder), resume=resume)
     return config, feed, method
+
+
+def look_back(directory: RunDirectory, source: Source, record: Record, *, encoder: nn.Module | None) -> None:
+    """The run's diagnosis and its sample; what cannot be had is said, and ends nothing but a full disk."""
+    try:
+        run = open_run(directory, encoder=encoder)
+        seed, workers = directory.config.seed, directory.config.workers
+        diagnosis = diagnose_run(run, source, items=LOOKED_AT, seed=seed, workers=workers, keeps=True)
+    except WriteError as error:
+        raise WriteError(f"the run is trained, but its diagnosis cannot be kept: {error}") from None
+    except EigenviewError as error:
+        record.tell(f"the result could not be looked at: {error}")
+        return
+    record.each(lambda listener: listener.diagnosed(diagnosis))

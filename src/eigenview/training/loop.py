@@ -1,7 +1,5 @@
 """The training loop. It knows no method: it feeds views, follows gradients, keeps checkpoints and watches."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Iterator, Sequence
@@ -10,22 +8,17 @@ from typing import Any, NoReturn
 import torch
 
 from eigenview.data import Source
-from eigenview.distributed import from_first_process
+from eigenview.distributed import any_process, from_first_process
 from eigenview.errors import DataError, EigenviewError, NotFiniteError
 from eigenview.methods import Method, StepOutput, ViewedBatch
 from eigenview.names import counted, printable
 from eigenview.optim import set_learning_rate
 from eigenview.runs import BEST, LAST, PREVIOUS, UNREADABLE, RunDirectory, TrainConfig
 from eigenview.training.feed import Feed
-from eigenview.training.interrupt import Interruption
-from eigenview.training.listeners import Listener, Plan
-from eigenview.training.measure import embedding_figures, gradient_norm
-from eigenview.training.online import OnlineKnn
-from eigenview.training.processes import Processes
-from eigenview.training.record import Record
-from eigenview.training.setup import build_updates
-from eigenview.training.state import RunState
-from eigenview.training.watchdog import NOT_FINITE, Look, Watchdog
+from eigenview.training.listeners import Plan, Record
+from eigenview.training.processes import Interruption, Processes
+from eigenview.training.setup import RunState, build_updates
+from eigenview.training.watchdog import NOT_FINITE, Look, OnlineKnn, Watchdog, embedding_figures, gradient_norm
 from eigenview.views import centre_view
 
 
@@ -43,43 +36,33 @@ class Trainer:
         directory: RunDirectory,
         feed: Feed,
         method: Method,
-        listener: Listener,
+        record: Record,
         *,
         started: float | None = None,
     ) -> None:
         self.config, self.processes, self.directory, self.feed = config, processes, directory, feed
         self.device, self.group = processes.device, processes.group
-        self.listener, self.watchdog = listener, Watchdog()
-        self.record = Record(directory.metrics_file, listener, is_first=processes.is_first)
+        self.record, self.watchdog = record, Watchdog()
         self.raw, self.updates = method, build_updates(config, method, len(feed))
         self.chance = method.chance_level(config.batch_size) if method.has_chance_level else None
-        self.knn = self._online_knn()
+        self.knn: OnlineKnn | None = None
+        if config.knn_every and isinstance(feed.source, Source) and not config.encoder.locked:
+            view, seed, workers = centre_view(feed.recipe), config.seed, config.workers
+            self.knn = OnlineKnn.if_possible(feed.source, view, seed=seed, workers=workers, group=self.group)
         self.method, self.optimizer = processes.fabric.setup(method, self.updates.optimizer)
         self.state = RunState(method, self.updates.optimizer, feed, processes.scaling, self.device)
         self.interruption = Interruption()
-        self.started = self._clock_starts(started)
+        self.started = time.monotonic()  # from here on minutes count; what came before is theirs, up to half of them
+        if started is not None and config.minutes is not None and not config.encoder.locked:
+            self.started = max(started, self.started - 30 * config.minutes)
         self.rank = 0.0  # effective, at the last look
         self.saved = -1  # step of the last checkpoint
         self.told: set[str] = set()  # notes of the method
 
-    def _clock_starts(self, started: float | None) -> float:
-        """The moment from which minutes count: what came before training is theirs, up to half of them."""
-        now = time.monotonic()
-        if started is None or self.config.minutes is None or self.config.encoder.locked:
-            return now
-        return max(started, now - 30 * self.config.minutes)
-
-    def _online_knn(self) -> OnlineKnn | None:
-        source = self.feed.source
-        if not self.config.knn_every or not isinstance(source, Source) or self.config.encoder.locked:
-            return None
-        view = centre_view(self.feed.recipe)
-        seed, workers = self.config.seed, self.config.workers
-        return OnlineKnn.if_possible(source, view, seed=seed, workers=workers, group=self.group)
-
     def fit(self) -> None:
         self.method.train()
-        self.listener.started(self._plan())
+        plan = self._plan()
+        self.record.each(lambda listener: listener.started(plan))
         try:
             with self.interruption:
                 if self.saved < 0:
@@ -89,15 +72,12 @@ class Trainer:
                 if self.saved != self.state.progress.step:
                     self._save()
         finally:
-            self._tell_unreadable()
-            self.listener.ended()
-
-    def _tell_unreadable(self) -> None:
-        if count := self.directory.unreadable:
-            log = printable(self.directory.folder / UNREADABLE)
-            self.record.tell(
-                f"{counted(count, 'image')} could not be read, and others took their place: listed in {log}"
-            )
+            if count := self.directory.unreadable:
+                log = printable(self.directory.folder / UNREADABLE)
+                self.record.tell(
+                    f"{counted(count, 'image')} could not be read, and others took their place: listed in {log}"
+                )
+            self.record.each(lambda listener: listener.ended())
 
     def _plan(self) -> Plan:
         config = self.config
@@ -136,14 +116,18 @@ class Trainer:
         )
         return True
 
-    def _is_done(self) -> bool:
+    def _share(self) -> float:
+        """Of the run that is over."""
         share = self._share_of_time()
-        return self.state.progress.step >= self.updates.total if share is None else share >= 1
+        return self.state.progress.step / self.updates.total if share is None else share
+
+    def _is_done(self) -> bool:
+        return self._share() >= 1
 
     def _epoch(self) -> None:
         progress, device = self.state.progress, self.device
         epoch = progress.epoch
-        if self.feed.is_at_start_of_epoch:
+        if self.feed.loader.step == 0:
             self.raw.start_epoch(epoch, lambda: self.feed.whole_pass(epoch, device=device))
         waiting: list[StepOutput] = []
         for batch in self._batches(epoch):
@@ -151,12 +135,12 @@ class Trainer:
             if len(waiting) == self.config.accumulate:
                 self._update(waiting)
                 waiting = []
-                if self.interruption.is_asked_anywhere(self.group, device):
+                if any_process(self.interruption.is_asked, self.group, device):
                     self._save()
                     raise KeyboardInterrupt
                 if self._is_done():
                     break
-        if self.feed.batches_left < self.config.accumulate:
+        if len(self.feed) - self.feed.loader.step < self.config.accumulate:
             progress.epoch += 1
             self.feed.loader.loader.set_epoch(progress.epoch)
         self._end_epoch()
@@ -165,7 +149,9 @@ class Trainer:
         """The epoch's batches. Ctrl-C ends the data's workers too: their death is then no error of its own."""
         try:
             for batch in self.feed.epoch(epoch, device=self.device, step=self.state.progress.step):
-                yield batch._replace(step=self.state.progress.step)
+                is_early = self.feed.early_share > 0 and self._share() < self.feed.early_share
+                groups = self.feed.shrunk(batch.groups) if is_early else batch.groups
+                yield batch._replace(step=self.state.progress.step, groups=groups)
         except DataError:
             if not self.interruption.is_asked or self.group is not None:
                 raise
@@ -218,18 +204,16 @@ class Trainer:
         progress.step += 1
         is_skipped = scaling.scale < scale
         if is_skipped:
-            self._tell_skipped(scaling.scale)
+            progress.skipped += 1
+            self.record.tell(
+                f"step {progress.step}: the gradient overflowed in half precision; the step was left out and "
+                f"the scale lowered to {scaling.scale:g}"
+            )
         progress.loss_sum, progress.loss_count = progress.loss_sum + loss, progress.loss_count + 1
         if progress.step % self.config.log_every == 0 or progress.step == self.updates.total:
             self._look(outputs[-1], loss, None if is_skipped else gradient)
-        self.listener.stepped(progress.step, self._seconds())
-
-    def _tell_skipped(self, scale: float) -> None:
-        self.state.progress.skipped += 1
-        self.record.tell(
-            f"step {self.state.progress.step}: the gradient overflowed in half precision; the step was left out and "
-            f"the scale lowered to {scale:g}"
-        )
+        seconds = self._seconds()
+        self.record.each(lambda listener: listener.stepped(progress.step, seconds))
 
     def _look(self, output: StepOutput, loss: float, gradient: float | None) -> None:
         """Measure, let the watchdog see it, write a line. ``gradient`` is None where the step was left out."""
@@ -253,7 +237,7 @@ class Trainer:
                 **({} if used is None else {"prototypes_used": used}),
                 **({} if self.config.precision != "16" else {"skipped_steps": self.state.progress.skipped}),
                 **{name: float(value) for name, value in output.logs.items()},
-                "alarms": [alarm.message for alarm in alarms],
+                "alarms": list(alarms.values()),
             }
         )
 

@@ -1,11 +1,15 @@
-"""The processes of a run, their device and precision: this one, or as many as ``torchrun`` started."""
+"""The processes of a run, their device and precision: this one, or as many as ``torchrun`` started.
 
-from __future__ import annotations
+They agree before they train: on the data, on the settings, on where the run stands. Ctrl-C and SIGTERM end a run
+between two steps, where everything is whole.
+"""
 
 import hashlib
 import logging
 import os
+import signal
 import socket
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -13,6 +17,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
+from types import FrameType
+from typing import Any, Self
 
 import torch
 import torch.distributed as dist
@@ -20,18 +26,24 @@ from lightning_fabric import Fabric
 from lightning_fabric.plugins.precision.amp import MixedPrecision
 from lightning_fabric.plugins.precision.precision import Precision
 from lightning_fabric.strategies.ddp import DDPStrategy
+from torch import Tensor
 
+from eigenview.batches import AnySource
+from eigenview.batches.identity import settings_identity, source_identity
+from eigenview.data import Source
 from eigenview.devices import find_device
 from eigenview.distributed import Group, gather_rows, world_size
-from eigenview.errors import EigenviewError
+from eigenview.errors import EigenviewError, SettingError
 from eigenview.files import is_alive
 from eigenview.runs import RunDirectory, TrainConfig
-from eigenview.training.processor import check_half_precision
-from eigenview.training.scaling import INITIAL_SCALE, Scaling
+from eigenview.training.processor import INITIAL_SCALE, Scaling, check_half_precision
 
 LONGEST_WAIT = timedelta(minutes=10)  # for another process; only the first one works alone, and never so long
 LOOKS = 10  # tenths of a second in which a process that closed its connections ends
 SIGNS = ("gloo", "NCCL", "Connection closed by peer", "Connection reset by peer", "Broken pipe", "Timed out waiting")
+OWN = {"source", "out", "workers", "device", "tensorboard"}  # settings in which machines may differ
+UNKNOWN = -1  # items of a stream
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class ProcessLost(EigenviewError):
@@ -90,7 +102,11 @@ def start_processes(config: TrainConfig) -> Processes:
     torch.manual_seed(config.seed)
     device = find_device(config.device).type
     check_half_precision(config.precision, device)
-    precision, scaling = _precision(config.precision, device)
+    scaler = torch.amp.GradScaler(device, init_scale=INITIAL_SCALE) if config.precision == "16" else None
+    scaling = Scaling(scaler)  # our own in Fabric's part, which goes into the checkpoints
+    precision = Precision()
+    if config.precision != "32":
+        precision = MixedPrecision("bf16-mixed" if scaler is None else "16-mixed", device, scaler=scaler)
     if not dist.is_torchelastic_launched():
         fabric = Fabric(accelerator=device, devices=1, plugins=[precision])
         fabric.launch()
@@ -115,8 +131,7 @@ def start_processes(config: TrainConfig) -> Processes:
 def _numbers(group: Group, device: torch.device) -> tuple[int | None, ...]:
     """The system's number of every process that runs on this machine; a collective call."""
     machine = int.from_bytes(hashlib.sha256(socket.gethostname().encode()).digest()[:7], "big")
-    mine = torch.tensor([[os.getpid(), machine]], device=device)
-    everyone = gather_rows(mine, group, counts=[1] * world_size(group)).tolist()
+    everyone = _everyones([os.getpid(), machine], group, device).tolist()
     return tuple(number if where == machine else None for number, where in everyone)
 
 
@@ -133,11 +148,68 @@ def _is_there(number: int) -> bool:
     return state not in ("Z", "X")
 
 
-def _precision(asked: str, device: str) -> tuple[Precision, Scaling]:
-    """Fabric's part for a precision; our own scaler in it, which goes into the checkpoints."""
-    if asked == "32":
-        return Precision(), Scaling(None)
-    if asked == "bf16":
-        return MixedPrecision("bf16-mixed", device), Scaling(None)
-    scaler = torch.amp.GradScaler(device, init_scale=INITIAL_SCALE)
-    return MixedPrecision("16-mixed", device, scaler=scaler), Scaling(scaler)
+def check_same_data(config: TrainConfig, source: AnySource, processes: Processes) -> None:
+    """Refuse, on every process, data or settings that are not the same on all; a collective call."""
+    if processes.group is None:
+        return
+    count = len(source) if isinstance(source, Source) else source.describe().count
+    hashes = source_identity(source, with_times=False), settings_identity(config.model_dump(mode="json", exclude=OWN))
+    facts = [UNKNOWN if count is None else count, *(int(text, 16) >> 1 for text in hashes)]
+    counts, images, settings = _everyones(facts, processes.group, processes.device).unbind(dim=1)
+    for process in range(1, processes.count):
+        if settings[process] != settings[0]:
+            raise SettingError(f"process {process} was started with other settings than process 0: give all the same")
+        if counts[process] != counts[0]:
+            raise SettingError(
+                f"process {process} sees {int(counts[process]):,} images at {config.source}, process 0 "
+                f"{int(counts[0]):,}: every process needs the same data"
+            )
+        if images[process] != images[0]:
+            raise SettingError(
+                f"process {process} sees other images or labels at {config.source} than process 0: every process needs "
+                "the same data"
+            )
+
+
+def check_same_step(config: TrainConfig, step: int, processes: Processes) -> None:
+    """Refuse, on every process, to go on from different places; a collective call."""
+    steps = _everyones([step], processes.group, processes.device)[:, 0].tolist()
+    for process, other in enumerate(steps):
+        if other != steps[0]:
+            where = f"process {process} stands at step {other}, process 0 at {steps[0]}"
+            raise SettingError(f"{where}: does every machine see {config.out}?")
+
+
+def _everyones(numbers: list[int], group: Group, device: torch.device) -> Tensor:
+    """(processes, n) whole numbers, in rank order."""
+    mine = torch.tensor([numbers], dtype=torch.int64, device=device)
+    return gather_rows(mine, group, counts=[1] * world_size(group)).cpu()
+
+
+class Interruption:
+    """While entered, the first SIGINT or SIGTERM is only remembered; a second one acts at once.
+
+    Outside the main thread, where Python allows no handlers, signals keep their ordinary effect.
+    """
+
+    def __init__(self) -> None:
+        self.is_asked = False
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in SIGNALS:
+                handler = signal.getsignal(number)
+                if handler is not signal.SIG_IGN:  # a shell told its background job not to listen
+                    self._before[number] = signal.signal(number, self._remember)
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before = {}
+
+    def _remember(self, number: int, frame: FrameType | None) -> None:
+        if self.is_asked:
+            raise KeyboardInterrupt
+        self.is_asked = True

@@ -1,17 +1,18 @@
-"""From settings to the parts of a run: encoder, method, optimizer, schedule."""
+"""From settings to the parts of a run, method, optimizer and schedule; and all that a checkpoint holds of them."""
 
-from __future__ import annotations
-
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 
 import torch
+from torch import nn
 from torch.optim import Optimizer
 
+from eigenview.devices import GeneratorStates, generator_states, set_generator_states
 from eigenview.distributed import Group, world_size
-from eigenview.errors import SettingError
+from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.methods import Method, MethodContext, find_method
-from eigenview.nn import Encoder, synchronise
+from eigenview.names import reason_of
+from eigenview.nn import Encoder, TextEncoder, Tokenizer, synchronise
 from eigenview.nn.resnet import automatic_stem
 from eigenview.nn.settings import EncoderSettings
 from eigenview.optim import (
@@ -23,9 +24,10 @@ from eigenview.optim import (
     scaled_learning_rate,
 )
 from eigenview.optim.schedules import Schedule, warm_up
-from eigenview.runs import TrainConfig
+from eigenview.runs import Checkpoint, TrainConfig
 from eigenview.training.feed import Feed
-from eigenview.training.words import Reader, captions_of
+from eigenview.training.processor import Scaling
+from eigenview.training.words import captions_of
 from eigenview.views import Recipe
 
 FOREVER = 10**9  # steps of a run measured in minutes
@@ -37,30 +39,29 @@ def resolve(config: TrainConfig, recipe: Recipe, device: torch.device, encoder: 
 
     ``encoder``: the settings to be written in the place of those given.
     """
-    chosen = encoder
-    if chosen.stem == "auto" and chosen.name.startswith(("resnet", "resnext")):
-        chosen = chosen.model_copy(update={"stem": automatic_stem(recipe.crops[0].size)})
-    is_accelerated = device.type == "cuda"
+    if encoder.stem == "auto" and encoder.name.startswith(("resnet", "resnext")):
+        encoder = encoder.model_copy(update={"stem": automatic_stem(recipe.crops[0].size)})
     changes = {
-        "encoder": chosen,
+        "encoder": encoder,
         "channels_last": True if config.channels_last == "auto" else config.channels_last,
-        "compile": is_accelerated if config.compile == "auto" else config.compile,
+        "compile": device.type == "cuda" if config.compile == "auto" else config.compile,
     }
     return config.model_copy(update=changes)
 
 
 def build_method(
-    config: TrainConfig, feed: Feed, encoder: Encoder, group: Group, words: Reader | None = None
+    config: TrainConfig, feed: Feed, encoder: Encoder, group: Group, words: tuple[Tokenizer, TextEncoder | None] | None
 ) -> Method:
     """The method around its encoder, the same on every process where the generator is."""
+    tokenizer, text = (None, None) if words is None else words
     context = MethodContext(
         items=feed.items,
         classes=feed.class_count,
         views=feed.views,
         steps_per_epoch=max(1, len(feed) // config.accumulate),
         seed=config.seed,
-        tokenizer=None if words is None else words.tokenizer,
-        text=None if words is None else words.text,
+        tokenizer=tokenizer,
+        text=text,
         captions=None if words is None else partial(captions_of, feed.source),
         group=group,
         micro_batch=config.micro_batch,
@@ -69,12 +70,17 @@ def build_method(
     if world_size(group) > 1 and method.synchronises_batch_norm:
         synchronise(method, group, but_not_in=() if config.micro_batch is None else (Encoder,))
     if config.compile:
-        method.encoder.compile()
+        method.encoder.compile(dynamic=False)  # a program for each size of views
     if config.channels_last:
-        for parameter in method.parameters():
-            if parameter.ndim == 4:
-                parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+        put_channels_last(method)
     return method
+
+
+def put_channels_last(module: nn.Module) -> None:
+    """The memory layout of its filters, which the maps then take over."""
+    for parameter in module.parameters():
+        if parameter.ndim == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
 
 
 @dataclass(frozen=True)
@@ -120,14 +126,8 @@ def build_updates(config: TrainConfig, method: Method, batches: int) -> Updates:
         exclude=(*chosen.exclude, *method.undecayed_parts()),
         apart=apart,
     )
-    optimizer = build_optimizer(
-        chosen.name,
-        groups,
-        momentum=chosen.momentum,
-        nesterov=chosen.nesterov,
-        betas=chosen.betas,
-        trust=chosen.trust,
-    )
+    options = chosen.model_dump(include={"momentum", "nesterov", "betas", "trust"})
+    optimizer = build_optimizer(chosen.name, groups, **options)
     warmup = min(total, round(chosen.warmup_epochs * steps_per_epoch))
     schedule = build_schedule(
         chosen.schedule,
@@ -139,3 +139,56 @@ def build_updates(config: TrainConfig, method: Method, batches: int) -> Updates:
         factor=chosen.factor,
     )
     return Updates(optimizer, schedule, warmup if follows_time else 0, total, steps_per_epoch)
+
+
+@dataclass
+class Progress:
+    """Where a run stands."""
+
+    step: int = 0  # optimizer steps done
+    epoch: int = 0  # the one under way
+    seconds: float = 0.0  # trained before this process
+    loss_sum: float = 0.0  # over the steps of this epoch
+    loss_count: int = 0
+    best: float | None = None  # of what best_by names; larger is better
+    skipped: int = 0  # steps left out because the gradient overflowed in half precision
+
+
+@dataclass
+class RunState:
+    """The method with its state, the optimizer, the position in the data, the generators, the scale, the progress."""
+
+    method: Method
+    optimizer: Optimizer
+    feed: Feed
+    scaling: Scaling
+    device: torch.device
+    progress: Progress = field(default_factory=Progress)
+
+    def checkpoint(self, *, seconds: float) -> Checkpoint:
+        """The run as it stands after so many seconds of training."""
+        generators = generator_states(self.device)
+        state = {
+            "optimizer": self.optimizer.state_dict(),
+            "feed": self.feed.loader.state(),
+            "progress": {**asdict(self.progress), "seconds": seconds},
+            "generator": generators.processor,
+            "device_generator": generators.device,
+            "scaling": self.scaling.state(),
+        }
+        return Checkpoint(dict(self.method.state_dict()), state)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Bring everything to where it was."""
+        state = checkpoint.state
+        try:
+            self.method.load_state_dict(checkpoint.weights)
+            self.optimizer.load_state_dict(state["optimizer"])
+            self.progress = Progress(**state["progress"])
+            self.feed.loader.restore(state["feed"])
+            self.scaling.restore(state.get("scaling", {}))
+            set_generator_states(self.device, GeneratorStates(state["generator"], state.get("device_generator")))
+        except EigenviewError:  # another number of images, say
+            raise
+        except (RuntimeError, KeyError, ValueError, TypeError) as error:
+            raise DataError(f"the checkpoint does not fit this method and encoder: {reason_of(error)}") from None

@@ -1,7 +1,5 @@
 """Progress of a run for people: a live line on a terminal, plain lines elsewhere."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

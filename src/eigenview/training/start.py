@@ -1,7 +1,5 @@
 """From what a user gave to a run that can begin: settings completed, the place free, the images open."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from eigenview.nn.build import check_encoder_name, is_own_encoder, library_of
 from eigenview.nn.settings import EncoderSettings
 from eigenview.runs import UNREADABLE, RunDirectory, TrainConfig, encoder_named, is_run, merge_settings, read_config
 from eigenview.training.choices import Choice, choose, chosen_method
-from eigenview.training.trial import bounded, quickened
+from eigenview.training.trial import bounded, fitted, quickened
 from eigenview.views import PRESETS
 
 BUILT = {"name", "width", "stem", "normalization", "freezes_patches", "config", "weights"}  # what a network goes by
@@ -49,7 +47,13 @@ def prepare(given: Mapping[str, Any], *, resume: bool = False, encoder: nn.Modul
     """
     started = time.monotonic()
     if resume:
-        config = _stored(given)
+        if "out" not in given:
+            raise SettingError("to go on, a run must be named: out, the run directory")
+        directory = RunDirectory(given["out"])
+        directory.lock().check()
+        directory.check_free(resume=True)
+        before = {name: value for name, value in directory.config.model_dump(mode="json").items() if value is not None}
+        config = read_config(merge_settings(before, given))
         source = open_images(config.source, log=config.out / UNREADABLE, network="source" in given)
         return Prepared(config, source, (), started)
     if "source" not in given:
@@ -63,11 +67,12 @@ def prepare(given: Mapping[str, Any], *, resume: bool = False, encoder: nn.Modul
         _check_place(Path(given["out"]))
     source = open_images(str(given["source"]))
     method = given.get("method") or chosen_method(source).value
-    out = Path(given.get("out") or new_run_folder(str(given["source"]), str(method)))
+    place = str(given["source"]).partition("?")[0].rstrip("/\\")
+    stem = "-".join(slug(word) or "run" for word in (Path(place).stem, str(method)))
+    out = Path(given.get("out") or free_path(f"runs/{stem}", ""))  # runs/SOURCE-METHOD, numbered where that is taken
     _check_place(out)
     settled = bounded(choose(source, {**given, "out": str(out)}), source, encoder=encoder)
-    if "precision" not in given:
-        settled = quickened(settled, source, encoder=encoder)
+    settled = quickened(fitted(settled, source, encoder=encoder), source, encoder=encoder)
     return Prepared(settled.config, source, settled.choices, started)
 
 
@@ -78,22 +83,19 @@ def _check_place(out: Path) -> None:
     directory.check_free(resume=False)
 
 
-def _stored(given: Mapping[str, Any]) -> TrainConfig:
-    """The settings of the run to go on with, and what is new."""
-    if "out" not in given:
-        raise SettingError("to go on, a run must be named: out, the run directory")
-    directory = RunDirectory(given["out"])
-    directory.lock().check()
-    directory.check_free(resume=True)
-    before = {name: value for name, value in directory.config.model_dump(mode="json").items() if value is not None}
-    return read_config(merge_settings(before, given))
-
-
 def _check_names(given: Mapping[str, Any]) -> None:
     find_method(str(given.get("method", DEFAULT_METHOD)))
     encoder = given.get("encoder")
     if isinstance(encoder, Mapping) and encoder.get("name") is not None:
-        _check_encoder(str(encoder["name"]), fetches=encoder.get("pretrained", True) and not encoder.get("weights"))
+        name = str(encoder["name"])
+        if library_of(name) == "onnx":
+            raise SettingError(
+                f"{name} is frozen and cannot be trained: name the network that it was made of, or use it as it is "
+                f"(eigenview look SOURCE --encoder {name})"
+            )
+        check_encoder_name(name, pretrained=encoder.get("pretrained", True) and not encoder.get("weights"))
+        if is_own_encoder(name):
+            own_code(name, kind="encoder")
     views = given.get("views")
     preset = views.get("preset", "auto") if isinstance(views, Mapping) else "auto"
     if preset != "auto":
@@ -108,21 +110,3 @@ def _encoder_of_file(given: Mapping[str, Any]) -> Mapping[str, Any]:
         return given
     built = encoder_named(name, weights=encoder.get("weights")).model_dump(include=BUILT)
     return {**given, "encoder": {**built, **{option: value for option, value in encoder.items() if option != "name"}}}
-
-
-def _check_encoder(name: str, *, fetches: bool) -> None:
-    if library_of(name) == "onnx":
-        raise SettingError(
-            f"{name} is frozen and cannot be trained: name the network that it was made of, or use it as it is "
-            f"(eigenview look SOURCE --encoder {name})"
-        )
-    check_encoder_name(name, pretrained=fetches)
-    if is_own_encoder(name):
-        own_code(name, kind="encoder")
-
-
-def new_run_folder(source: str, method: str) -> Path:
-    """``runs/SOURCE-METHOD``, numbered where that is taken."""
-    place = source.partition("?")[0].rstrip("/\\")
-    stem = "-".join(slug(word) or "run" for word in (Path(place).stem, method))
-    return free_path(f"runs/{stem}", "")

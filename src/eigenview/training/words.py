@@ -1,9 +1,6 @@
 """What a run that learns from captions begins with: images that have some, and the tokens that they are read in."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
@@ -20,7 +17,7 @@ from eigenview.methods import find_method
 from eigenview.names import printable
 from eigenview.nn import TextEncoder, Tokenizer
 from eigenview.nn.settings import TextSettings
-from eigenview.nn.text_libraries import library_tokens, text_library
+from eigenview.nn.text import library_tokens, text_library
 from eigenview.runs import RunDirectory, TrainConfig
 from eigenview.training.processes import Processes
 
@@ -74,21 +71,13 @@ def captioned(source: AnySource, told: Callable[[str], None] = lambda _: None) -
     return subset(source, np.flatnonzero(has_one))
 
 
-@dataclass(frozen=True)
-class Reader:
-    """What reads captions. ``text``: a library's encoder with its starting weights; None: the method builds its own."""
-
-    tokenizer: Tokenizer
-    text: TextEncoder | None
-
-
 def begin_words(
     chosen: TextSettings, images: AnySource, directory: RunDirectory, processes: Processes, *, resume: bool
-) -> Reader:
+) -> tuple[Tokenizer, TextEncoder | None]:
     """The run's tokenizer, the same on every process: as it was, a file's, or learnt by the first; then kept.
 
-    Where a run goes on, a checkpoint will fill the text encoder: no library's weights are asked for then. A collective
-    call.
+    And a library's text encoder with its starting weights; None: the method builds its own. Where a run goes on, a
+    checkpoint will fill the text encoder: no library's weights are asked for then. A collective call.
     """
     text = ""
     with refusing_together(processes.group, processes.device):
@@ -101,12 +90,12 @@ def begin_words(
         data = torch.frombuffer(bytearray(text.encode()), dtype=torch.uint8).to(processes.device)
     tokenizer = Tokenizer(bytes(from_first_process(data, processes.group).cpu().numpy()).decode())
     if not text_library(chosen.name):
-        return Reader(tokenizer, None)
+        return tokenizer, None
     before = directory.method_parts.text if resume else None
     with refusing_together(processes.group, processes.device):
         if before is not None:
-            return Reader(tokenizer, chosen.build(tokenizer, config=before.config))
-        return Reader(tokenizer, chosen.build(tokenizer, pretrained=chosen.pretrained))
+            return tokenizer, chosen.build(tokenizer, config=before.config)
+        return tokenizer, chosen.build(tokenizer, pretrained=chosen.pretrained)
 
 
 def _first(chosen: TextSettings, images: AnySource) -> Tokenizer:
@@ -122,19 +111,15 @@ def _first(chosen: TextSettings, images: AnySource) -> Tokenizer:
 def captions_of(images: AnySource) -> Iterator[str]:
     """Captions of a source, in its order, up to ``MOST_CAPTIONS``."""
     count = 0
-    for captions in _of_each(images):
+    if isinstance(images, Source):
+        each = (images.captions(index) for index in range(len(images)))
+    else:
+        items = images.items(Share(seed=0, epoch=0), shuffle=False)
+        each = (item.captions for item in items if isinstance(item, Item))
+    for captions in each:
         yield from captions
         count += len(captions)
         if count >= MOST_CAPTIONS:
             return
     if count == 0:
         raise DataError(f"{images.describe().place} has no captions to learn from")
-
-
-def _of_each(images: AnySource) -> Iterator[tuple[str, ...]]:
-    if isinstance(images, Source):
-        yield from (images.captions(index) for index in range(len(images)))
-        return
-    for item in images.items(Share(seed=0, epoch=0), shuffle=False):
-        if isinstance(item, Item):
-            yield item.captions

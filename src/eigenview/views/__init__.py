@@ -6,6 +6,7 @@ from eigenview.views.photos import Cropper, Photo
 from eigenview.views.picture import show
 from eigenview.views.presets import PRESETS, ImageStatistics, auto_recipe, preset
 from eigenview.views.recipe import Affine, Blur, Crop, Jitter, Recipe, recipe_from_json, recipe_to_json
+from eigenview.views.resample import shrink
 
 __all__ = [
     "EVALUATIONS",
@@ -27,4 +28,5 @@ __all__ = [
     "recipe_from_json",
     "recipe_to_json",
     "show",
+    "shrink",
 ]

@@ -10,8 +10,6 @@ matrices their order does not matter. Greyscale is saturation 0. The map ends in
 clamps after each step. ``colour_steps`` is that other way, with exact HSV hue.
 """
 
-from __future__ import annotations
-
 import math
 from functools import cache
 
@@ -47,12 +45,11 @@ def luma_row(like: Tensor) -> Tensor:
 def colour_steps(images: Tensor, factors: Colours[Tensor]) -> Tensor:
     """The four operations on images (n, c, h, w) in [0, 1], in each image's order, clamped after each; then grey."""
     images = images.clone()
-    operations = (_brightness, _contrast, _saturation, _hue)
-    for step in range(len(operations)):
-        for number, (operation, amount) in enumerate(zip(operations, factors, strict=False)):
+    for step in range(4):
+        for number, amount in enumerate(factors[:4]):
             chosen = (factors.order[:, step] == number).nonzero()[:, 0]
             if len(chosen) and (images.shape[1] == 3 or number < 2):
-                images[chosen] = operation(images[chosen], amount[chosen][:, None, None, None]).clamp_(0.0, 1.0)
+                images[chosen] = _changed(images[chosen], number, amount[chosen][:, None, None, None]).clamp_(0.0, 1.0)
     if images.shape[1] == 3:
         chosen = factors.grey.nonzero()[:, 0]
         images[chosen] = _luma(images[chosen]).expand(-1, 3, -1, -1)
@@ -100,19 +97,13 @@ def _luma(images: Tensor) -> Tensor:
     return torch.einsum("nchw,c->nhw", images, weights)[:, None]
 
 
-def _brightness(images: Tensor, factor: Tensor) -> Tensor:
-    return images * factor
-
-
-def _contrast(images: Tensor, factor: Tensor) -> Tensor:
-    return factor * images + (1.0 - factor) * _luma(images).mean(dim=(1, 2, 3), keepdim=True)
-
-
-def _saturation(images: Tensor, factor: Tensor) -> Tensor:
-    return factor * images + (1.0 - factor) * _luma(images)
-
-
-def _hue(images: Tensor, turns: Tensor) -> Tensor:
-    hsv = rgb_to_hsv(images)
-    hsv[:, 0] = (hsv[:, 0] + turns[:, 0]) % 1.0
-    return hsv_to_rgb(hsv)
+def _changed(images: Tensor, number: int, amount: Tensor) -> Tensor:
+    """Brightness 0, contrast 1, saturation 2 or hue 3 of images (n, c, h, w), by ``amount`` (n, 1, 1, 1)."""
+    if number == 0:
+        return images * amount
+    if number == 3:
+        hsv = rgb_to_hsv(images)
+        hsv[:, 0] = (hsv[:, 0] + amount[:, 0]) % 1.0
+        return hsv_to_rgb(hsv)
+    luma = _luma(images)
+    return amount * images + (1.0 - amount) * (luma.mean(dim=(1, 2, 3), keepdim=True) if number == 1 else luma)

@@ -1,7 +1,5 @@
 """The fixed view for evaluation: shorter side resized, centre cropped, normalised."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 
@@ -10,12 +8,11 @@ import torch
 from torch import Tensor
 
 from eigenview.errors import SettingError, ShapeError
-from eigenview.views.augment import check_images
+from eigenview.views.augment import check_images, normalised_limits
 from eigenview.views.photos import Photo, Pixels, check_pixels, pillow_resize, reduction, resize
 from eigenview.views.presets import PRESETS
 from eigenview.views.recipe import Interpolation, Recipe, check_interpolation, check_statistics
 from eigenview.views.resample import Span, resample, resampling_matrix
-from eigenview.views.work import normalised_limits
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,20 +1,59 @@
 """A view's parameters, drawn for whole batches: where to crop, whether to flip, how to colour, blur and turn.
 
-Every number comes from ``draw``, so parameters are a pure function of (seed, epoch, item index, view number) and of the
-original image's size. Each quantity has a slot of its own: turning one off does not move the others.
+They are a pure function of (seed, epoch, item index, view number) and of the original image's size: no state, no order.
+Each number is a splitmix64 hash (Steele, Lea, Flood 2014) of those and of its slot, so a batch's numbers come from few
+vectorised operations and do not depend on what else is in the batch, on workers, processes or devices. They are drawn
+on the host with NumPy and only then sent to where the images are. Each quantity has a slot of its own: turning one off
+does not move the others.
 """
 
-from __future__ import annotations
-
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from eigenview.views.draw import Floats, Ints, Keys, uniforms
 from eigenview.views.recipe import Affine, Blur, Crop, Jitter, Range, Recipe
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+Keys = NDArray[np.uint64]
+
+_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # odd, so multiplying by it is a bijection of 64-bit words
+_MASK = 2**64 - 1
+
+
+def view_keys(seed: int, epoch: int, indices: Ints, views: Sequence[int]) -> Keys:
+    """One 64-bit key for each view of each item, (views, n); the numbers of a view are hashed from its key."""
+    with np.errstate(over="ignore"):  # arithmetic modulo 2⁶⁴ is the point
+        key = _absorb(np.zeros(1, dtype=np.uint64), _word(seed))
+        key = _absorb(key, _word(epoch))
+        key = _absorb(key, indices.astype(np.uint64))
+        return _absorb(key[None, :], np.asarray(views, dtype=np.uint64)[:, None])
+
+
+def uniforms(keys: Keys, first: int, count: int) -> Floats:
+    """Uniform numbers in [0, 1) with 53 random bits, for ``count`` slots from ``first`` on: (*keys.shape, count)."""
+    slots = np.arange(first, first + count, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        bits = _absorb(keys[..., None], slots)
+    numbers: Floats = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53
+    return numbers
+
+
+def _word(number: int) -> Keys:
+    return np.array([number & _MASK], dtype=np.uint64)
+
+
+def _absorb(key: Keys, word: Keys) -> Keys:
+    bits = key + (word + np.uint64(1)) * _GOLDEN
+    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    bits = (bits ^ (bits >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    mixed: Keys = bits ^ (bits >> np.uint64(31))
+    return mixed
+
 
 Bools = NDArray[np.bool_]
 Values = TypeVar("Values")
@@ -53,17 +92,6 @@ class Colours(NamedTuple, Generic[Values]):
     order: Values  # whole numbers
     grey: Values  # true or false
     solarise: Values  # true or false
-
-
-@dataclass(frozen=True)
-class Turns:
-    """Rotation and shear in radians, shift as a share of the size, zoom as a factor; each (…)."""
-
-    angle: Floats
-    shift_x: Floats
-    shift_y: Floats
-    zoom: Floats
-    shear: Floats
 
 
 def draw_boxes(crop: Crop, recipe: Recipe, keys: Keys, *, width: int | Ints, height: int | Ints) -> Boxes:
@@ -110,17 +138,19 @@ def draw_sigmas(blur: Blur, keys: Keys) -> Floats:
     return np.where(numbers[..., 0] < blur.probability, between(numbers[..., 1], blur.sigma), 0.0)
 
 
-def draw_turns(affine: Affine, keys: Keys) -> Turns:
-    numbers = uniforms(keys, _AFFINE, 5)
-    angle, shear = np.radians(affine.degrees), np.radians(affine.shear)
-    log_zoom = between(numbers[..., 3], (np.log(affine.zoom[0]), np.log(affine.zoom[1])))
-    return Turns(
-        angle=between(numbers[..., 0], (-angle, angle)),
-        shift_x=between(numbers[..., 1], (-affine.shift, affine.shift)),
-        shift_y=between(numbers[..., 2], (-affine.shift, affine.shift)),
-        zoom=np.exp(log_zoom),
-        shear=between(numbers[..., 4], (-shear, shear)),
-    )
+def draw_turns(affine: Affine, keys: Keys) -> dict[str, Floats]:
+    """Rotation and shear in radians, shift as a share of the size, zoom as a factor, for ``turn``; each (…)."""
+    angle, shear, shift = np.radians(affine.degrees), np.radians(affine.shear), affine.shift
+    limits = {
+        "angle": (-angle, angle),
+        "shift_x": (-shift, shift),
+        "shift_y": (-shift, shift),
+        "zoom": (np.log(affine.zoom[0]), np.log(affine.zoom[1])),
+        "shear": (-shear, shear),
+    }
+    drawn = dict(zip(limits, np.moveaxis(uniforms(keys, _AFFINE, 5), -1, 0), strict=True))
+    turns = {name: between(drawn[name], ends) for name, ends in limits.items()}
+    return {**turns, "zoom": np.exp(turns["zoom"])}
 
 
 def between(numbers: Floats, limits: Range) -> Floats:

@@ -3,8 +3,6 @@
 What a worker sends on is uint8 crops of the views' sizes; ``Views.finish`` does the rest in whole batches.
 """
 
-from __future__ import annotations
-
 import warnings
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -17,8 +15,7 @@ from PIL import Image
 
 from eigenview.errors import ShapeError
 from eigenview.views.augment import crop_views
-from eigenview.views.draw import view_keys
-from eigenview.views.parameters import Boxes, draw_boxes
+from eigenview.views.parameters import Boxes, draw_boxes, view_keys
 from eigenview.views.recipe import Interpolation, Recipe
 
 Pixels = NDArray[np.uint8]  # (h, w, c) with 1 or 3 channels

@@ -1,7 +1,5 @@
 """A picture of what the encoder sees: each row an original and its views."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,10 +11,9 @@ from torch import Tensor
 
 from eigenview.errors import ShapeError
 from eigenview.files import atomic_path
-from eigenview.views.augment import ViewBatch, Views
+from eigenview.views.augment import ViewBatch, Views, normalised_limits
 from eigenview.views.photos import Cropper, Photo, Pixels
 from eigenview.views.recipe import Recipe
-from eigenview.views.work import normalised_limits
 
 _GAP, _HEADER, _MARGIN, _INK, _PAPER = 4, 16, 56, (40, 40, 40), (255, 255, 255)
 
@@ -50,7 +47,8 @@ def show(
         stacked = [torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2) for crops in zip(*cuts, strict=True)]
         batch = views.finish(stacked, numbers, epoch=epoch)
         originals = [_in_colour(photo.pixels(reduce=1)) for photo in images]
-    rows = [[original, *pictures] for original, pictures in zip(originals, _view_pictures(batch, recipe), strict=True)]
+    seen = zip(*view_pixels(batch, recipe), strict=True)
+    rows = [[original, *map(_in_colour, pixels)] for original, pixels in zip(originals, seen, strict=True)]
     titles = ["original", *(f"view {view}, {pixels.shape[-1]}px" for view, pixels in enumerate(batch.views))]
     with atomic_path(Path(path)) as file:
         _grid(rows, titles, [f"item {number}" for number in numbers], cell).save(file, format="PNG")
@@ -68,12 +66,6 @@ def view_pixels(batch: ViewBatch, recipe: Recipe) -> list[Pixels]:
     return pictures
 
 
-def _view_pictures(batch: ViewBatch, recipe: Recipe) -> list[list[Image.Image]]:
-    """For each image the pictures of its views."""
-    pixels = view_pixels(batch, recipe)
-    return [[_in_colour(view[row]) for view in pixels] for row in range(batch.images)]
-
-
 def _in_colour(pixels: NDArray[np.uint8]) -> Image.Image:
     return Image.fromarray(np.broadcast_to(pixels, (*pixels.shape[:2], 3)))
 
@@ -88,11 +80,8 @@ def _grid(rows: list[list[Image.Image]], titles: list[str], labels: list[str], c
         pen.text((2, _HEADER + row * step + cell // 2 - 6), label, fill=_INK)
         for column, picture in enumerate(pictures):
             fitted = _fit(picture, cell)
-            corner = (
-                _MARGIN + column * step + (cell - fitted.width) // 2,
-                _HEADER + row * step + (cell - fitted.height) // 2,
-            )
-            sheet.paste(fitted, corner)
+            left, top = _MARGIN + column * step, _HEADER + row * step
+            sheet.paste(fitted, (left + (cell - fitted.width) // 2, top + (cell - fitted.height) // 2))
     return sheet
 
 

@@ -4,8 +4,6 @@ Where a paper's code clamps after each colour step, these use one colour matrix 
 ``replace(recipe, colour="steps")`` to have the steps. Where a paper names no interpolation it is bilinear.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from eigenview.errors import SettingError
@@ -112,9 +110,10 @@ def auto_recipe(height: int, width: int, channels: int, *, statistics: ImageStat
     """A recipe from the images' own shape, for two views of a set nobody has published a recipe for.
 
     One channel: digits and the like, at their own size. Colour: SimCLR's, at the shorter side up to 224 pixels; half
-    strength and no blur up to 48 pixels (as for CIFAR), full strength with blur above; ImageNet's statistics. Images
-    whose ``statistics`` are far from photographs' (dark tiles, X-rays, drawings on white) are jittered at a quarter of
-    the strength, which leaves them visible, and normalised by their own.
+    strength, no blur and crops of a fifth of the image or more up to 48 pixels (as published for CIFAR), full strength
+    with blur above; ImageNet's statistics. Images whose ``statistics`` are far from photographs' (dark tiles, X-rays,
+    drawings on white) are jittered at a quarter of the strength, which leaves them visible, and normalised
+    by their own.
     """
     side = min(height, width)
     if side < 1 or channels not in (1, 3):
@@ -123,8 +122,8 @@ def auto_recipe(height: int, width: int, channels: int, *, statistics: ImageStat
         )
     if channels == 1:
         return preset("digits", size=min(side, 224))
-    base = PRESETS["simclr-cifar"] if side <= 48 else PRESETS["simclr-imagenet"]
-    recipe = replace(base, crops=(Crop(min(side, 224)),), mean=IMAGENET_MEAN, std=IMAGENET_STD)
+    base = PRESETS["spectral-cifar"] if side <= 48 else PRESETS["simclr-imagenet"]
+    recipe = replace(base, crops=(replace(base.crops[0], size=min(side, 224)),), mean=IMAGENET_MEAN, std=IMAGENET_STD)
     if statistics is None or statistics.is_like_photographs:
         return recipe
     own = tuple(max(value, LEAST_DEVIATION) for value in statistics.std)

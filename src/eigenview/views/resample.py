@@ -54,7 +54,8 @@ def resampling_matrix(span: Span, length: int, interpolation: Interpolation) -> 
     centres = span.start[:, None] + outputs * span.step[:, None]
     narrowness = span.step.abs().clamp_min(1.0).reciprocal()[:, None]
     distance = (inputs * narrowness)[:, None, :] - (centres * narrowness)[:, :, None]
-    weights = _triangle(distance) if interpolation == "bilinear" else _cubic(distance)
+    is_linear = interpolation == "bilinear"  # the triangle filter
+    weights = distance.abs_().neg_().add_(1.0).clamp_min_(0.0) if is_linear else _cubic(distance)
     inside = (inputs > span.low[:, None]) & (inputs < span.high[:, None])
     weights.mul_(inside[:, None, :])
     return weights.div_(weights.sum(dim=2, keepdim=True))
@@ -95,6 +96,11 @@ def resample(images: Tensor, rows: Tensor, columns: Tensor) -> Tensor:
     n, channels, height, width = images.shape
     narrow = torch.bmm(images.reshape(n, channels * height, width), columns.transpose(1, 2))
     return torch.matmul(rows[:, None], narrow.view(n, channels, height, -1))
+
+
+def shrink(views: Tensor, size: int) -> Tensor:
+    """Float views (n, c, s, s) as (n, c, size, size): the triangle filter, as wide as a pixel of the smaller view."""
+    return F.interpolate(views, size=(size, size), mode="bilinear", antialias=True)
 
 
 def blur(images: Tensor, sigmas: Tensor, radius: int) -> Tensor:
@@ -151,10 +157,6 @@ def turn(images: Tensor, *, angle: Tensor, shift_x: Tensor, shift_y: Tensor, zoo
     theta = torch.cat([inverse, -inverse @ shift], dim=2)
     grid = F.affine_grid(theta, list(images.shape), align_corners=False)
     return F.grid_sample(images, grid, mode="bilinear", padding_mode="zeros", align_corners=False)
-
-
-def _triangle(distance: Tensor) -> Tensor:
-    return distance.abs_().neg_().add_(1.0).clamp_min_(0.0)
 
 
 def _cubic(distance: Tensor) -> Tensor:

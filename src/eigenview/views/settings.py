@@ -1,7 +1,5 @@
 """The settings of views, and the one rule that makes a recipe of them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from pydantic import Field
@@ -24,6 +22,9 @@ class ViewSettings(Strict):
     preset: str = "auto"  # one of views.PRESETS
     size: int | None = Field(None, ge=1)  # pixels of the views; None: the preset's
     crops: tuple[CropSettings, ...] | None = None  # several resolutions, large ones first
+    early_size: int | None = Field(None, ge=1)  # pixels to which views are shrunk in the first part of a run, where
+    # they cost less and teach as much; smaller crops in proportion. None: not at all
+    early_share: float = Field(0.7, ge=0, le=1)  # of the run, that is its first part
 
     def recipe(self, shape: Shape, statistics: ImageStatistics | None = None) -> Recipe:
         """The views that these settings name, or that fit images of this shape and with these statistics."""

@@ -1,0 +1,126 @@
+"""What each choice of the race is worth: the run that `eigenview train … --minutes N` chooses, with one choice undone.
+
+    python benchmarks/race_choices.py --data data --out runs/choices --minutes 2
+
+CIFAR-10's training images without labels, for equal minutes by the clock, everything included. Then logistic regression
+and 20-NN from 10,000 labelled training images, asked by 10,000 others of the training set: this is where choices are
+made, and no test image is looked at. ``stl10``: 64 pixels, trained on the unlabelled images, asked on the labelled
+ones by five folds. ``digits``: what `make demo` does not see, by five folds. A row a process; what is
+finished is kept in ``out`` and not made again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from race import LABELLED, MEASURES, scores
+from torch import Tensor
+
+import eigenview as ev
+from eigenview.files import write_json
+
+BEFORE: dict[str, Any] = {  # what was chosen before the race
+    "encoder": {"name": "small"},
+    "optimizer": {"name": "adamw", "learning_rate": 2e-3},
+    "views": {"crops": [{"size": 32, "count": 2, "scale": [0.08, 1.0]}]},
+}
+ROWS: dict[str, Mapping[str, Any]] = {
+    "all": {},
+    "none of them": BEFORE,
+    "AdamW at 0.002": {"optimizer": {"name": "adamw", "learning_rate": 2e-3}},
+    "Muon at 0.02": {"optimizer": {"name": "muon", "learning_rate": 0.02, "momentum": 0.95}},
+    "plain small encoder": {"encoder": {"name": "small"}, "optimizer": {"name": "muon", "learning_rate": 0.05}},
+    "width 1.5": {"encoder": {"width": 1.5}},
+    "32 pixels from the start": {"views": {"early_share": 0.0}},
+    "crops of 8 % of the image and more": {
+        "views": {"crops": [{"size": 32, "count": 2, "scale": [0.08, 1.0]}], "early_size": 24}
+    },
+    "four views, batches of 128": {
+        "views": {"crops": [{"size": 32, "count": 4, "scale": [0.2, 1.0]}], "early_size": 24},
+        "batch_size": 128,
+    },
+    "SimCLR at 0.2": {
+        "method": "simclr",
+        "method_settings": {"temperature": 0.2},
+        "optimizer": {"name": "muon", "learning_rate": 0.05, "momentum": 0.95},
+    },
+    "batches of 512": {"batch_size": 512},
+    "precision 32": {"precision": "32"},
+    "compiled": {"compile": True},
+}
+FOLDS = 5
+
+
+def sources(name: str, data: Path) -> tuple[str, str]:
+    """What is trained on, and what is asked."""
+    if name == "digits":
+        return "digits", "digits"
+    if name == "stl10":
+        return str(data / "stl10_64" / "unlabelled.parquet"), str(data / "stl10_64" / "train.parquet")
+    return str(data / "cifar10" / "train.parquet"), str(data / "cifar10" / "train.parquet")
+
+
+def splits(name: str, count: int) -> list[tuple[Tensor, Tensor]]:
+    """Rows that answer and rows that ask."""
+    order = torch.from_numpy(np.random.default_rng(0).permutation(count))
+    if name == "cifar10":
+        return [(order[:LABELLED], order[LABELLED : 2 * LABELLED])]
+    parts = order.tensor_split(FOLDS)
+    return [(torch.cat([*parts[:fold], *parts[fold + 1 :]]), parts[fold]) for fold in range(FOLDS)]
+
+
+def measure(options: argparse.Namespace) -> dict[str, float]:
+    train, asked = sources(options.set, options.data)
+    changes = dict(ROWS[options.child])
+    if options.set != "cifar10" and "views" in changes:
+        changes.pop("views")  # crops of another size
+    left = options.minutes - (time.time() - options.born) / 60
+    run = ev.train(train, out=options.out / f"{stem(options, options.child)}-run", minutes=left, **changes)
+    made = run.embed(asked)
+    rows, labels = torch.as_tensor(made.array), torch.as_tensor(made.labels)
+    each = [scores(rows[a], labels[a], rows[b], labels[b]) for a, b in splits(options.set, len(rows))]
+    steps, views = int(run.metrics[-1]["step"]), sum(crop.count for crop in run.opened.recipe.crops)
+    means = {name: float(np.mean([known[name] for known in each])) for name in MEASURES}
+    return {**means, "views": steps * views * run.config.batch_size}
+
+
+def stem(options: argparse.Namespace, row: str) -> str:
+    return f"{options.set}-{options.minutes:g}-{options.seed}-{list(ROWS).index(row)}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("data"))
+    parser.add_argument("--out", type=Path, default=Path("runs/choices"))
+    parser.add_argument("--minutes", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--set", choices=("cifar10", "stl10", "digits"), default="cifar10")
+    parser.add_argument("--rows", nargs="+", choices=tuple(ROWS), default=list(ROWS))
+    for name, kind in (("--child", str), ("--born", float)):
+        parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.child:
+        write_json(options.out / f"{stem(options, options.child)}.json", measure(options))
+        return
+    print("| | " + " | ".join(MEASURES) + " | views |\n|---|---|---|---|", flush=True)
+    for row in options.rows:
+        file = options.out / f"{stem(options, row)}.json"
+        if not file.exists():
+            again = [sys.executable, __file__, *sys.argv[1:], "--child", row, "--born", str(time.time())]
+            subprocess.run(again, check=True, stdout=subprocess.DEVNULL)
+        known = json.loads(file.read_text())
+        print(f"| {row} | {' | '.join(f'{known[name]:.1f}' for name in MEASURES)} | {known['views']:,} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
