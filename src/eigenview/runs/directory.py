@@ -185,9 +185,14 @@ class RunDirectory:
         return self._file(EXPORTS)
 
     @property
+    def unreadable_log(self) -> Path:
+        """Where training lists the images that it could not read."""
+        return self.folder / UNREADABLE
+
+    @property
     def unreadable(self) -> int:
         """How many images could not be read."""
-        log = self.folder / UNREADABLE
+        log = self.unreadable_log
         return log.read_bytes().count(b"\n") if log.is_file() else 0
 
     @property
