@@ -48,6 +48,16 @@ def test_a_pretrained_encoder_opens_with_its_own_statistics_and_again_from_its_f
     assert (again.head, again.prototypes, again.view) == (None, (), run.view)
 
 
+def test_random_weights_are_the_same_whenever_they_are_opened(tmp_path, pictures):
+    weights = open_encoder("small", pictures, tmp_path / "look").encoder.state_dict()
+    torch.rand(7)  # as another process would, the global generator stands elsewhere
+    here = torch.get_rng_state()
+    again = (open_encoder("small", pictures, tmp_path / "look"), open_run(tmp_path / "look"))
+    assert torch.equal(torch.get_rng_state(), here)
+    for opened in again:
+        assert all(torch.equal(weights[name], tensor) for name, tensor in opened.encoder.state_dict().items())
+
+
 def test_a_folder_of_another_encoder_or_size_is_refused(tmp_path, pictures):
     open_encoder("small", pictures, tmp_path / "look")
     open_encoder("small", pictures, tmp_path / "look")  # the same again: gone on with

@@ -19,7 +19,7 @@ from eigenview.nn.settings import EncoderSettings
 from eigenview.runs.card import GIVEN_AS, read_card
 from eigenview.runs.directory import RunDirectory, is_run
 from eigenview.runs.facts import EncoderRecord, data_facts, environment_facts
-from eigenview.runs.opened import OWN, PUBLISHED, OpenedRun, starting_encoder
+from eigenview.runs.opened import OWN, PUBLISHED, OpenedRun, unchanging_encoder
 from eigenview.views import CentreView, Recipe, auto_recipe, centre_view
 from eigenview.views.settings import Shape
 
@@ -128,12 +128,12 @@ def load_for(
     if settings.weights is not None and is_run(settings.weights):
         directory = RunDirectory.existing(settings.weights)
         view = directory.view if size is None else replace(directory.view, size=size, resize=size)
-        return starting_encoder(settings, channels=len(view.mean), image_size=view.size), view
+        return unchanging_encoder(settings, channels=len(view.mean), image_size=view.size), view
     if (exported := _exported(settings)) is not None:
         loaded, view = exported
         return loaded, view if size is None else replace(view, size=size, resize=size)
     if settings.brings_input:
-        loaded = settings.load(channels=COLOUR, image_size=size)
+        loaded = unchanging_encoder(settings, channels=COLOUR, image_size=size)
         if (given := loaded.input) is not None:
             chosen = given.at(fitting_size(side, given.size)) if given.is_flexible and size is None else given
             return loaded, view_of(chosen, side)
@@ -141,7 +141,7 @@ def load_for(
     if size is not None:
         recipe = recipe.with_crops([replace(crop, size=size) for crop in recipe.crops])
     view = centre_view(recipe, side=side)
-    return settings.load(channels=shape[2], image_size=view.size), view
+    return unchanging_encoder(settings, channels=shape[2], image_size=view.size), view
 
 
 def _exported(settings: EncoderSettings) -> tuple[LoadedEncoder, CentreView] | None:

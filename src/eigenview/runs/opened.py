@@ -1,5 +1,7 @@
 """A run opened for use: its encoder in eval mode, its head, its prototypes, and the view that fits its training."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property
@@ -146,8 +148,7 @@ class OpenedRun:
         settings = self.directory.encoder_settings
         if settings.name == OWN:
             return fresh_copy(self.encoder, seed=seed)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
+        with seeded(seed):
             return settings.build(channels=self.channels, image_size=self.view.size).eval().to(self.device)
 
 
@@ -206,6 +207,20 @@ def starting_encoder(settings: EncoderSettings, *, channels: int, image_size: in
     return LoadedEncoder(built.eval(), None, facts)
 
 
+def unchanging_encoder(settings: EncoderSettings, *, channels: int, image_size: int | None) -> LoadedEncoder:
+    """:func:`starting_encoder` with the same weights whenever it is opened, random ones too: its vectors are kept."""
+    with seeded(0):
+        return starting_encoder(settings, channels=channels, image_size=image_size)
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Within, random weights are those of ``seed``; the global generator is as before afterwards."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        yield
+
+
 def _may_fetch(settings: EncoderSettings) -> bool:
     """Whether opening the encoder could ask a hub for its weights, though this very call has not named it."""
     library, _, model = settings.name.partition(":")
@@ -224,7 +239,7 @@ def _by_name(directory: RunDirectory, encoder: nn.Module | None, device: str | t
             f"the encoder of {printable(directory.folder)} is {record.settings.name}, whose weights may have to be "
             f"fetched, which no file asks for: name it in this call (--encoder {record.settings.name}, or encoder=)"
         )
-    loaded = starting_encoder(record.settings, channels=record.channels, image_size=directory.view.size)
+    loaded = unchanging_encoder(record.settings, channels=record.channels, image_size=directory.view.size)
     if record.digest and loaded.facts.digest != record.digest:
         raise DataError(
             f"the weights of {record.settings.name} are not those that {printable(directory.folder)} was made with "
@@ -240,8 +255,7 @@ def fresh_copy(encoder: Encoder, *, seed: int = 0) -> Encoder:
     Parts with a special start (He et al.'s for our convolutions) get torch's ordinary one.
     """
     fresh = deepcopy(encoder)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
+    with seeded(seed):
         for child in fresh.modules():
             start = getattr(child, "reset_parameters", None)
             if callable(start):
