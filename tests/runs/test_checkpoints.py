@@ -60,6 +60,19 @@ def test_damage_is_told_with_what_else_there_is(tmp_path, file_name, damage):
     assert folder.load("epoch-00001").weights["w"][0, 0] == 1.0
 
 
+def test_a_later_format_is_refused_and_one_that_does_not_say_is_read(tmp_path):
+    folder, seal = Checkpoints(tmp_path), tmp_path / "last" / SEAL
+    folder.save(some(1.0))
+    content = json.loads(seal.read_text())
+    assert content.pop("format") == 1
+    seal.write_text(json.dumps(content))
+    assert folder.load("last").weights["w"][0, 0] == 1.0
+    seal.write_text(json.dumps({"format": 2, **content}))
+    for read in (folder.load, folder.weights):
+        with pytest.raises(DataError, match=r"cannot be used: .* has format 2; this version reads up to 1: update"):
+            read("last")
+
+
 def test_a_missing_one_is_told(tmp_path):
     with pytest.raises(DataError, match=r"no checkpoint last in .*; there are: none"):
         Checkpoints(tmp_path).load("last")

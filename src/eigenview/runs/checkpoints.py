@@ -12,16 +12,9 @@ from safetensors.torch import load_file
 from torch import Tensor
 
 from eigenview.errors import DataError
-from eigenview.files import (
-    atomic_folder,
-    file_digest,
-    inside,
-    read_folder,
-    read_object,
-    restore_folder,
-    write_json,
-)
+from eigenview.files import atomic_folder, file_digest, inside, read_folder, restore_folder
 from eigenview.names import did_you_mean, printable
+from eigenview.runs.stored import stored_object, write_stored
 from eigenview.tensors import save_tensors, save_torch, sealed
 
 WEIGHTS, STATE, SEAL = "weights.safetensors", "state.pt", "complete.json"
@@ -41,6 +34,8 @@ class Checkpoint:
 class Checkpoints:
     """The folder ``checkpoints`` of a run. A checkpoint is a folder that appears by one rename, sealed by hashes.
 
+    The seal has the number of the format of all three files.
+
     ``last`` is where a run goes on, ``previous`` the one before; ``best`` and ``epoch-00010`` are kept beside them.
     """
 
@@ -56,7 +51,7 @@ class Checkpoints:
         with atomic_folder(self.folder / LAST) as folder:
             save_tensors(folder / WEIGHTS, checkpoint.weights, metadata=sealed(checkpoint.weights))
             save_torch(folder / STATE, checkpoint.state)
-            write_json(folder / SEAL, {name: file_digest(folder / name) for name in (WEIGHTS, STATE)})
+            write_stored(folder / SEAL, {name: file_digest(folder / name) for name in (WEIGHTS, STATE)})
             for name in also:
                 self._copy(folder, name)
             if self._is_whole(restore_folder(self.folder / LAST)):
@@ -105,7 +100,7 @@ class Checkpoints:
     def _checked(self, name: str, place: Path, files: Sequence[str], read: Callable[[Path], Content]) -> Content:
         place = inside(self.folder.parent, f"{self.folder.name}/{place.name}")
         try:
-            seal = read_object(inside(place, SEAL))
+            _, seal = stored_object(inside(place, SEAL))
             changed = [file for file in files if file_digest(inside(place, file)) != seal.get(file)]
         except (OSError, DataError) as error:
             raise self._unusable(name, str(error)) from None
