@@ -101,7 +101,7 @@ def test_what_is_not_finite_is_refused_by_item():
     images = np.full((12, 4, 4), 100, np.uint8)
     images[[3, 7]] = 0
     model = wrap(Dividing(), channels=1, image_size=4)
-    with pytest.raises(DataError, match="features of layer pooled are not finite for 2 images: items 3, 7"):
+    with pytest.raises(DataError, match="layer pooled must be finite; NaN or Inf in 2 of 12 images, first 3, 7:"):
         encode_source(Extractor(model), ArraySource(images), CentreView(4, 4, (0.0,), (1.0,)), title=None)
 
 

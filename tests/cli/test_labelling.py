@@ -220,7 +220,7 @@ def test_vectors_that_are_no_numbers_are_refused_by_row(shop: Path, capsys: pyte
         ["choose", "broken.npz"],
         *([verb, "broken.npz", "--labels", "answers.csv"] for verb in ("spread", "audit")),
     ):
-        assert "2 of 36 rows are not: rows 3, 7" in refused(capsys, *words)
+        assert "NaN or Inf in 2 of 36 rows, first 3, 7" in refused(capsys, *words)
 
 
 def test_identical_rows_and_parts_that_hang_together_by_nothing_get_labels_too(shop: Path):

@@ -69,7 +69,7 @@ def test_bad_input_is_refused_with_its_reason():
     bank, queries, labels = rows(10, 3, 0), rows(4, 3, 1), torch.arange(10) % 2
     broken = bank.clone()
     broken[[2, 7]] = torch.nan
-    with pytest.raises(DataError, match="the bank must be finite; NaN or infinity in rows 2, 7"):
+    with pytest.raises(DataError, match="the bank must be finite; NaN or Inf in 2 of 10 rows, first 2, 7"):
         knn_predict(broken, labels, queries, k=(1,))
     with pytest.raises(DataError, match="k = 11 neighbours were asked for, but the bank has 10 rows"):
         knn_predict(bank, labels, queries, k=(1, 11))

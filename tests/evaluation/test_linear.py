@@ -234,7 +234,7 @@ def test_bad_input_is_refused_with_its_reason():
         select_logistic(features, labels, folds=torch.where(labels == 2, 1, torch.arange(len(labels)) % 2 * 2))
     with pytest.raises(DataError, match="class 2 is missing in training"):
         fit_logistic(features, torch.where(labels == 2, 3, labels))
-    with pytest.raises(DataError, match=r"features must be finite; 1 of \d+ rows are not: rows 4"):
+    with pytest.raises(DataError, match=r"features must be finite; NaN or Inf in 1 of \d+ rows, first 4"):
         select_logistic(features.index_fill(0, torch.tensor([4]), torch.inf), labels)
     with pytest.raises(DataError, match="which means unlabelled"):
         select_logistic(features, labels - 1)

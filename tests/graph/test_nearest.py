@@ -204,7 +204,7 @@ def test_processes_find_together_what_one_finds(world, metric):
         np.testing.assert_array_equal(index, whole.index)
         np.testing.assert_allclose(similarity, whole.similarity, atol=1e-12)
     problems = [answer[3] for answer in answers]
-    assert problems[1].startswith("the bank must be finite; NaN or infinity in rows")
+    assert problems[1].startswith("the bank must be finite; NaN or Inf in ")
     assert all("another process refused" in text for place, text in enumerate(problems) if place != 1)
 
 
@@ -213,9 +213,9 @@ def test_bad_input_is_refused_with_its_reason():
     broken = bank.clone()
     broken[2], broken[7, 1] = torch.nan, torch.inf
     for metric in ("cosine", "euclidean"):
-        with pytest.raises(DataError, match=r"the bank must be finite; NaN or infinity in rows 2, 7$"):
+        with pytest.raises(DataError, match=r"the bank must be finite; NaN or Inf in 2 of 10 rows, first 2, 7$"):
             nearest(broken, asked, k=1, metric=metric)
-        with pytest.raises(DataError, match=r"queries must be finite; NaN or infinity in rows 2, 7$"):
+        with pytest.raises(DataError, match=r"queries must be finite; NaN or Inf in 2 of 10 rows, first 2, 7$"):
             nearest(bank, broken, k=1, metric=metric)
     with pytest.raises(DataError, match="k = 11 neighbours were asked for, but the bank has 10 rows"):
         nearest(bank, asked, k=11)

@@ -250,7 +250,7 @@ def test_an_encoder_that_diverged_is_refused_by_name(tmp_path):
     folder, encoder = write_pictures(tmp_path / "photos", NAMES[:3]), small_encoder()
     with torch.no_grad():
         encoder.get_parameter("conv1.0.weight").fill_(torch.nan)
-    with pytest.raises(DataError, match=r"NaN or Inf for 3 images .*00\.png"):
+    with pytest.raises(DataError, match=r"NaN or Inf in 3 of 3 images, first .*00\.png"):
         embed(encoder, folder, tmp_path / "out.npy", view=VIEW, workers=0)
     assert not (tmp_path / "out.npy").exists()
 

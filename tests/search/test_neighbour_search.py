@@ -217,7 +217,7 @@ def test_files_of_others_are_read_and_bad_ones_refused(tmp_path):
         ({"vector": [[1.0], [1.0, 2.0, 3.0]]}, "lists of one length"),
         ({"vector": [[1.0], None]}, "in every row"),
         ({"vector": [1.0]}, "a list of numbers"),
-        ({"vector": [[1.0, float("nan")]]}, "1 of 1 rows are not: rows 0; make the file anew"),
+        ({"vector": [[1.0, float("nan")]]}, "NaN or Inf in 1 of 1 rows, first 0; make the file anew"),
         ({"vector": pyarrow.array([], type=pyarrow.list_(pyarrow.float32()))}, "has no rows"),
     ):
         with pytest.raises(DataError, match=message):

@@ -1,6 +1,6 @@
 """The one pass that encodes batches: layers of an encoder, perhaps through a head, with names and failures."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal
@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from eigenview.batches.loader import ViewLoader
 from eigenview.data import Batch, Failure, Source
 from eigenview.distributed import Group, gather_rows, rank, refuse_together
-from eigenview.errors import DataError, EigenviewError, SettingError
+from eigenview.errors import DataError, EigenviewError, NotFiniteError, SettingError
+from eigenview.graph.checks import some_rows
 from eigenview.nn import POOLED, Encoder
 from eigenview.nn.encoder import check_layers
 from eigenview.progress import progress_bar
@@ -21,7 +22,6 @@ Maps = Literal["average", "flatten", "keep"]
 
 PROJECTION = "projection"  # the layer's name for what a head gives
 CACHED_PIXELS = 1 << 17  # of the images that a CPU encodes at a time
-SHOWN = 5  # items named in a message
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def encode_source(
         for name, blocks in rows.items()
     }
     for name, layer in layers.items():
-        check_finite_items(layer, places[order], name)
+        check_finite_items(layer, places[order].tolist(), name)
     return EncodedRows(layers, places[order], tuple(failures.values()))
 
 
@@ -174,10 +174,9 @@ def _none_readable(failures: list[Failure]) -> str:
     return f"{failures[0].name} cannot be read: {failures[0].reason}{others}; check the source"
 
 
-def check_finite_items(layer: Tensor, index: Tensor, name: str) -> None:
-    """Refuse rows (views, n, …) with NaN or Inf, naming their items."""
-    wrong = ~torch.isfinite(layer.transpose(0, 1).flatten(1)).all(dim=1)
-    if wrong.any():
-        items = index[wrong].tolist()
-        listed = ", ".join(map(str, items[:SHOWN])) + (", …" if len(items) > SHOWN else "")
-        raise DataError(f"features of layer {name} are not finite for {len(items)} images: items {listed}")
+def check_finite_items(layer: Tensor, items: Sequence[object], name: str) -> None:
+    """Refuse rows (views, n, …) with NaN or Inf, naming their ``items``."""
+    wrong = (~layer.transpose(0, 1).flatten(1).isfinite().all(dim=1)).nonzero().flatten().tolist()
+    if wrong:
+        listed = some_rows([items[row] for row in wrong], len(items), "images")
+        raise NotFiniteError(f"layer {name} must be finite; NaN or Inf in {listed}: did its training diverge?")

@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from eigenview.errors import DataError, SettingError, ShapeError
-from eigenview.graph.checks import prepared, some_rows
+from eigenview.errors import SettingError, ShapeError
+from eigenview.graph.checks import check_rows, prepared
 from eigenview.tensors import map_array
 
 BLOCK_ELEMENTS = 1 << 21  # numbers read at a time: 8 MB in float32
@@ -117,7 +117,7 @@ def open_rows(embeddings: Embeddings, *, name: str = "embeddings", least: int = 
     kept = source if isinstance(source, Path) else stored
     n, d = stored.shape
     rows = Rows(kept, int(n), int(d), torch.float64 if is_wide else torch.float32)
-    _check_values(rows, name, directions=directions)
+    check_rows(name, rows.blocks(), directions=directions)
     return rows
 
 
@@ -147,17 +147,3 @@ def sampled_rows(n: int, count: int, seed: int) -> Tensor:
 def _check_least(name: str, rows: int, least: int) -> None:
     if rows < least:
         raise ShapeError(f"{name} must have at least {least} rows here; got {rows}")
-
-
-def _check_values(rows: Rows, name: str, *, directions: bool) -> None:
-    unusable: list[int] = []
-    zero: list[int] = []
-    for start, block in rows.blocks():
-        size = block.abs().amax(dim=1)  # NaN and Inf survive it
-        unusable += (torch.nonzero(~size.isfinite()).flatten() + start).tolist()
-        if directions:
-            zero += (torch.nonzero(size == 0).flatten() + start).tolist()
-    if unusable:
-        raise DataError(f"{name} must be finite; NaN or Inf in {some_rows(unusable, rows.n)}")
-    if zero:
-        raise DataError(f"{name} must be non-zero to have a direction; zero in {some_rows(zero, rows.n)}")

@@ -16,12 +16,13 @@ from eigenview.batches.identity import images_identity, settings_identity, weigh
 from eigenview.data import Source
 from eigenview.distributed import Group, from_first_process, rank
 from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.graph.checks import check_rows
 from eigenview.nn import Encoder
 from eigenview.tensors import read_sealed, save_sealed
 from eigenview.views import CentreView
 
 INDEX = "index"  # in the file, beside the layers
-SHOWN = 5  # rows or classes named in a message
+SHOWN = 5  # classes named in a message
 
 
 @dataclass(frozen=True)
@@ -130,11 +131,8 @@ def check_features(features: Tensor, name: str) -> None:
     """Refuse anything but finite floating rows (n, d) with n, d >= 1; rows that are not finite are named."""
     if features.ndim != 2 or 0 in features.shape or not features.is_floating_point():
         raise ShapeError(f"{name} must be floating rows (n, d); got {tuple(features.shape)}, {features.dtype}")
-    if torch.isfinite(features.sum(dtype=torch.float64)):  # one pass in the usual case; inf and NaN do not cancel
-        return
-    rows = (~torch.isfinite(features).all(dim=1)).nonzero().flatten()
-    if len(rows):
-        raise DataError(f"{name} must be finite; {len(rows)} of {len(features)} rows are not: rows {some(rows)}")
+    if not torch.isfinite(features.sum(dtype=torch.float64)):  # one pass in the usual case; inf and NaN do not cancel
+        check_rows(name, [(0, features)])
 
 
 def check_labels(labels: Tensor, rows: int, name: str, *, classes: int | None = None) -> int:

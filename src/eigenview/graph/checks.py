@@ -1,6 +1,6 @@
 """What every objective asks of its embeddings, and a coupling of its target; the preparation they share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -38,7 +38,7 @@ def check_embeddings(embeddings: Mapping[str, Tensor], *, normalize: bool, check
         raise ShapeError(f"all embeddings need one width d; got {got}")
     if check_values:
         for name, rows in embeddings.items():
-            _check_values(name, rows.detach(), normalize=normalize)
+            check_rows(name, [(0, rows)], directions=normalize)
 
 
 @eager
@@ -55,7 +55,7 @@ def _checked_unit(name: str, rows: Tensor) -> Tensor:
     smallest, largest = torch.aminmax(norm)  # NaN where a value is
     if smallest.item() > 1e-15 and largest.item() < 1e15:
         return unit_rows(rows, norm)
-    _check_values(name, rows.detach(), normalize=True)
+    check_rows(name, [(0, rows)], directions=True)
     return unit_rows(rows)
 
 
@@ -110,16 +110,22 @@ def check_positives(weight: Tensor) -> None:
         raise DataError("a target needs at least one positive edge; no anchor has any")
 
 
-def _check_values(name: str, rows: Tensor, *, normalize: bool) -> None:
-    size = rows.abs().amax(dim=1)
-    if not bool(size.isfinite().all()):
-        unusable = torch.nonzero(~size.isfinite()).flatten().tolist()
-        raise NotFiniteError(f"{name} must be finite; NaN or Inf in {some_rows(unusable, len(rows))}")
-    if normalize and not bool((size > 0).all()):
-        zero = torch.nonzero(size == 0).flatten().tolist()
-        raise DataError(f"{name} must be non-zero to be put on the sphere; zero in {some_rows(zero, len(rows))}")
+def check_rows(name: str, blocks: Iterable[tuple[int, Tensor]], *, directions: bool = False) -> None:
+    """Refuse rows with NaN or Inf, or zero where ``directions`` are asked for. A block is (its first row, rows)."""
+    unusable: list[int] = []
+    zero: list[int] = []
+    count = 0
+    for start, rows in blocks:
+        size, count = rows.detach().abs().amax(dim=1), start + len(rows)  # NaN and Inf survive it
+        unusable += (torch.nonzero(~size.isfinite()).flatten() + start).tolist()
+        if directions:
+            zero += (torch.nonzero(size == 0).flatten() + start).tolist()
+    if unusable:
+        raise NotFiniteError(f"{name} must be finite; NaN or Inf in {some_rows(unusable, count)}")
+    if zero:
+        raise DataError(f"{name} must be non-zero to be put on the sphere; zero in {some_rows(zero, count)}")
 
 
-def some_rows(numbers: Sequence[int], rows: int) -> str:
-    """How many of so many rows, and the first of them."""
-    return f"{len(numbers)} of {rows} rows, first {', '.join(map(str, numbers[:5]))}"
+def some_rows(chosen: Sequence[object], count: int, what: str = "rows") -> str:
+    """How many of so many rows, and the first of them, by number or name."""
+    return f"{len(chosen)} of {count} {what}, first {', '.join(map(str, chosen[:5]))}"

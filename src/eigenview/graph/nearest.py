@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 
 from eigenview.distributed import Group, any_process, gather_rows, rank, refusing_together, row_counts, row_offset
 from eigenview.errors import DataError, SettingError, ShapeError
+from eigenview.graph.checks import check_rows
 from eigenview.graph.largest import largest
 
 Metric = Literal["cosine", "euclidean"]
@@ -22,7 +23,6 @@ BLOCK_ELEMENTS = 1 << 22  # similarities held at a time: 16 MB in float32
 BANK_ELEMENTS = 1 << 25  # numbers of the bank prepared at a time: 128 MB in float32
 BANK_ROWS = 1 << 14  # and at most so many rows: a block of similarities then has 256 queries
 SAFE_NORM = 1e15  # between its inverse and this, squares of a row's numbers stay within float32
-SHOWN = 5  # rows named in a message
 
 
 class RowBlocks(Protocol):
@@ -170,7 +170,7 @@ def _points(bank: Bank, queries: Tensor, metric: Metric) -> tuple[Tensor, Tensor
     if metric == "cosine":
         points, norms = _with_norms(points, "queries", 0)
         return points / norms[:, None], None
-    _check_finite(points, "queries", 0)
+    check_rows("queries", [(0, points)])
     near = next((rows for _, rows in _blocks(bank)), points)
     centre = near.to(points.dtype).mean(dim=0)
     return points - centre, centre
@@ -185,7 +185,7 @@ def _columns(rows: Tensor, first: int, centre: Tensor | None, queries: int) -> _
     moved = rows - centre
     bias = moved.square().sum(dim=1).div_(-2)
     if not bool(bias.isfinite().all()):
-        _check_finite(rows, "the bank", first)
+        check_rows("the bank", [(first, rows)])
         raise DataError(f"squared distances leave the range of {rows.dtype}; scale the rows, or give float64")
     return _Columns(moved, None, bias, first)
 
@@ -195,7 +195,7 @@ def _with_norms(rows: Tensor, name: str, first: int) -> tuple[Tensor, Tensor]:
     norms = torch.linalg.vector_norm(rows, dim=1)
     if bool(((norms > 1 / SAFE_NORM) & (norms < SAFE_NORM)).all()):  # so all are finite, too
         return rows, norms
-    _check_finite(rows, name, first)
+    check_rows(name, [(first, rows)])
     size = rows.abs().amax(dim=1)
     rows = rows / size.where(size > 0, 1)[:, None]
     return rows, torch.linalg.vector_norm(rows, dim=1).where(size > 0, 1)
@@ -264,10 +264,3 @@ def _check_own(bank: Bank, queries: Tensor, own: Tensor | None, excludes_self: b
         raise ShapeError(
             f"own must be {len(queries)} row numbers, one for each query; got {tuple(own.shape)}, {own.dtype}"
         )
-
-
-def _check_finite(rows: Tensor, name: str, first: int) -> None:
-    wrong = (~torch.isfinite(rows).all(dim=1)).nonzero().flatten()
-    if len(wrong):
-        listed = ", ".join(str(int(row) + first) for row in wrong[:SHOWN]) + (", …" if len(wrong) > SHOWN else "")
-        raise DataError(f"{name} must be finite; NaN or infinity in rows {listed}")

@@ -11,13 +11,13 @@ import torch
 import torch.distributed as dist
 
 from eigenview.batches import encoded_batches
+from eigenview.batches.encode import check_finite_items
 from eigenview.batches.identity import settings_identity, source_identity
 from eigenview.data import BatchSource, Failure, Source, StreamSource, open_source
 from eigenview.data.source import NO_LABEL
 from eigenview.data.workers import worker_count
 from eigenview.distributed import Group, from_first_process, rank, refusing_together, world_size
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation.features import some
 from eigenview.names import printable
 from eigenview.nn import POOLED
 from eigenview.runs import EMBEDDINGS
@@ -188,7 +188,7 @@ class _Work:
             paths = tuple(
                 self._path(first + int(index), name) for index, name in zip(batch.index, batch.names, strict=True)
             )
-            _check_finite(vectors, paths)
+            check_finite_items(vectors[None], paths, self.maker.layer)
             labels = torch.full((len(batch),), NO_LABEL) if batch.label is None else batch.label
             yield Piece(batch.index + first, labels, vectors, paths, batch.unreadable)
 
@@ -241,13 +241,3 @@ def _place(out: str | Path | None, maker: Maker) -> Path:
     if place.is_dir():
         raise SettingError(f"{printable(place)} is a folder; out is the file to write, such as embeddings.parquet")
     return place
-
-
-def _check_finite(vectors: torch.Tensor, paths: tuple[str, ...]) -> None:
-    wrong = (~torch.isfinite(vectors).all(dim=1)).nonzero().flatten()
-    if len(wrong):
-        names = ", ".join(paths[int(row)] for row in wrong[:3])
-        raise DataError(
-            f"the encoder gives NaN or Inf for {len(wrong)} images of a batch (rows {some(wrong)}), such as {names}; "
-            "did its training diverge?"
-        )
