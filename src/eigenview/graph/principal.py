@@ -44,9 +44,13 @@ def projection(embeddings: Tensor, *, directions: int = DIRECTIONS) -> Projectio
         return centred
     unit = centred(rows[:: -(-len(rows) // SAMPLE)])
     centre = unit.mean(dim=0)
-    covariance = ((unit - centre).T @ (unit - centre)).double()
-    principal = torch.linalg.eigh(covariance).eigenvectors[:, -directions:].flip(1)
-    return replace(centred, centre=centre, directions=principal.to(rows.dtype))
+    return replace(centred, centre=centre, directions=principal_directions(unit - centre, directions))
+
+
+def principal_directions(centred: Tensor, count: int) -> Tensor:
+    """(d, count), orthonormal: the directions in which rows (n, d) around 0 are widest, the widest first."""
+    covariance = (centred.T @ centred).double()  # in float32 LAPACK may give up where rows are few
+    return torch.linalg.eigh(covariance).eigenvectors[:, -count:].flip(1).to(centred.dtype)
 
 
 def two_projections(embeddings: Tensor, *, directions: int) -> tuple[Tensor, tuple[Projection, Tensor]]:

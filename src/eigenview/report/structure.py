@@ -18,6 +18,7 @@ from eigenview.evaluation.features import column_statistics
 from eigenview.extras import optional_module
 from eigenview.graph.laplacian import neighbour_graph, spectral_embedding
 from eigenview.graph.nearest import nearest
+from eigenview.graph.principal import principal_directions
 from eigenview.runs import Sample
 
 NEIGHBOURS = 10
@@ -126,9 +127,8 @@ def _neighbourhood_map(unit: Tensor, principal: Floats, seed: int) -> list[Proje
 
 
 def _principal(unit: Tensor, count: int) -> Floats:
-    centred = (unit - unit.mean(dim=0)).double()  # in float32 LAPACK may give up where rows are few
-    _, vectors = torch.linalg.eigh(centred.T @ centred)
-    places: Floats = (centred @ vectors.flip(1)[:, :count]).float().numpy()
+    centred = unit - unit.mean(dim=0)
+    places: Floats = (centred @ principal_directions(centred, count)).float().numpy()
     return places if places.shape[1] > 1 else np.hstack([places, np.zeros_like(places)])
 
 
