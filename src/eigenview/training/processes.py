@@ -4,6 +4,7 @@ They agree before they train: on the data, on the settings, on where the run sta
 between two steps, where everything is whole.
 """
 
+import atexit
 import hashlib
 import logging
 import os
@@ -76,9 +77,16 @@ class Processes:
 
     @contextmanager
     def watched(self, directory: RunDirectory) -> Iterator[None]:
-        """Within, the loss of another process is one line, whatever a library says of its own connections."""
+        """Within, the loss of another process is one line, whatever a library says of its own connections.
+
+        A process that went through it leaves the group before its interpreter ends: threads of gloo that still hold
+        tensors then would abort it. One that failed does not: leaving waits for what others never send.
+        """
+        atexit.unregister(_leave_group)
         try:
             yield
+            if self.group is not None:
+                atexit.register(_leave_group)
         except RuntimeError as error:
             if self.group is None or not _is_connection_trouble(error):
                 raise
@@ -133,6 +141,11 @@ def _numbers(group: Group, device: torch.device) -> tuple[int | None, ...]:
     machine = int.from_bytes(hashlib.sha256(socket.gethostname().encode()).digest()[:7], "big")
     everyone = _everyones([os.getpid(), machine], group, device).tolist()
     return tuple(number if where == machine else None for number, where in everyone)
+
+
+def _leave_group() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def _is_connection_trouble(error: RuntimeError) -> bool:
