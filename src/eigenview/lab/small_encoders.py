@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, normalize
 
+from eigenview.batches import evaluating
 from eigenview.diagnostics import alignment_figure, uniformity_figure
 from eigenview.errors import SettingError
 from eigenview.evaluation import fit_logistic, knn_predict
@@ -107,11 +108,10 @@ class Classified(nn.Module):
         return cross_entropy(scores, labels.repeat(2))
 
 
-@torch.no_grad()
 def encoded(model: nn.Module, views: Tensor) -> Tensor:
-    """What ``model`` makes of views, a block at a time, in eval mode and left in it."""
-    model.eval()
-    return torch.cat([model(block) for block in torch.split(views, BLOCK)])
+    """What ``model`` makes of views, a block at a time, in eval mode."""
+    with evaluating(model):
+        return torch.cat([model(block) for block in torch.split(views, BLOCK)])
 
 
 def four_encoded(model: nn.Module, images: ImageSet, *, seed: int) -> list[Tensor]:
