@@ -60,7 +60,7 @@ def test_an_approximate_graph_is_announced_and_says_its_recall(
     (shop / "photos.npz.graph").unlink()
     monkeypatch.setattr(graph, "BEARABLE", 0)
     announced = "the graph of 36 images (once; it is kept) is sought approximately"
-    recall = "of the 10 nearest are found (measured on 36 of the images)"
+    recall = "of the 20 nearest are found (measured on 36 of the images)"
     for number, words in enumerate(
         (
             ["choose", "photos.npz", "-n", "3"],

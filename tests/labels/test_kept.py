@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -9,8 +10,10 @@ import pytest
 import torch
 
 from eigenview.errors import SettingError
-from eigenview.labels import graph, image_graph, kept_graph
-from eigenview.search import Embeddings, open_embeddings
+from eigenview.graph.nearest import nearest
+from eigenview.labels import choose_images, cluster_images, graph, image_graph, kept_graph
+from eigenview.labels.graph import graph_seconds
+from eigenview.search import Embeddings, approximate, open_embeddings
 
 
 def stored(folder: Path, seed: int = 0, rows: int = 60) -> Embeddings:
@@ -69,14 +72,66 @@ def test_an_approximate_graph_says_its_recall(tmp_path: Path) -> None:
     assert bool((approximate.graph.neighbours.index != torch.arange(300)[:, None]).all())
 
 
+def test_recall_is_that_of_the_neighbours_that_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("faiss")
+    monkeypatch.setattr(approximate, "PROBED", 2)  # so that some are missed
+    embeddings = stored(tmp_path, rows=2000)
+    kept = kept_graph(embeddings, engine="faiss")
+    exact = nearest(kept.graph.rows, kept.graph.rows, k=20, excludes_self=True).index.tolist()
+    own = torch.linspace(0, 1999, 100).long().tolist()
+    shares = [len(set(exact[row]) & set(kept.graph.neighbours.index[row].tolist())) / 20 for row in own]
+    assert kept.recall is not None
+    assert kept.recall.k == 20
+    assert kept.recall.share == pytest.approx(np.mean(shares), abs=1e-3)
+    assert kept.recall.share < 1
+    assert choose_images(embeddings, 3).recall == cluster_images(embeddings, 3).recall == kept.recall
+
+
 def test_exact_search_gives_way_when_it_would_take_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("faiss")
     monkeypatch.setattr(graph, "BEARABLE", 0)
-    recall = kept_graph(stored(tmp_path)).recall
+    embeddings = stored(tmp_path)
+    assert graph_seconds(embeddings) is None
+    recall = kept_graph(embeddings).recall
     assert recall is not None
     assert 0.5 < recall.share <= 1
+    assert graph_seconds(embeddings) == 0
+    assert graph_seconds(embeddings, engine="exact") > 0  # type: ignore[operator]
+    assert kept_graph(embeddings, engine="exact").recall is None
+
+
+def test_without_faiss_a_graph_too_long_to_seek_says_how_to_get_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(graph, "BEARABLE", 0)
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    with pytest.raises(SettingError, match=r"60 images \(by exact search \(--engine exact, .* needs faiss"):
+        kept_graph(stored(tmp_path))
+    assert kept_graph(stored(tmp_path), engine="exact").recall is None
+
+
+def test_the_time_of_a_graph_is_told_where_the_one_kept_does_not_fit(tmp_path: Path) -> None:
+    embeddings = stored(tmp_path)
+    seconds = graph_seconds(embeddings)
+    assert seconds is not None
+    assert seconds > 0
+    kept_graph(embeddings)
+    assert graph_seconds(embeddings) == 0
+    assert graph_seconds(stored(tmp_path, seed=1)) == seconds
+
+
+@pytest.mark.parametrize("content", ["nodes and edges of mine", ""])
+def test_a_file_of_another_kind_under_its_name_is_left_alone(content: str, tmp_path: Path) -> None:
+    embeddings = stored(tmp_path)
+    (tmp_path / "rows.npy.graph").write_text(content)
+    with pytest.warns(UserWarning, match=r"rows\.npy\.graph is no graph of eigenview's and is left alone"):
+        made = kept_graph(embeddings).graph
+    assert (tmp_path / "rows.npy.graph").read_text() == content
+    assert np.allclose(made.weights.toarray(), image_graph(embeddings.vectors).weights.toarray())
 
 
 def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="engine must be exact or faiss; got 'hnsw'"):
-        kept_graph(stored(tmp_path), engine="hnsw")  # type: ignore[arg-type]
+    for _ in range(2):
+        with pytest.raises(SettingError, match="engine must be auto, exact or faiss; got 'hnsw'"):
+            kept_graph(stored(tmp_path), engine="hnsw")  # type: ignore[arg-type]
+        kept_graph(stored(tmp_path))

@@ -30,6 +30,7 @@ from eigenview.labels import (
     spread_labels,
 )
 from eigenview.labels.audits import OUTLIERS
+from eigenview.labels.graph import GraphEngine
 from eigenview.labels.label_files import AnyLabels
 from eigenview.labels.sheets import keep_audit, keep_suggestions
 from eigenview.names import named_code
@@ -107,16 +108,26 @@ class Embeddings:
         """
         return duplicates(self.stored, cosine=cosine, neighbours=neighbours, source=_pictures(source))
 
-    def clusters(self, number: int | None = None, *, seed: int = 0) -> ImageClusters:
-        """Groups without labels, as many as there are, or ``number``; ``.write("a.csv")`` and ``.sheet("a.png")``."""
-        return cluster_images(self.stored, number, seed=seed)
+    def clusters(self, number: int | None = None, *, seed: int = 0, engine: GraphEngine = "auto") -> ImageClusters:
+        """Groups without labels, as many as there are, or ``number``; ``.write("a.csv")`` and ``.sheet("a.png")``.
+
+        The graph behind this and the following is exact while that is bearable, or approximate (``.recall`` says how
+        good); ``engine`` exact or faiss decides it.
+        """
+        return cluster_images(self.stored, number, seed=seed, engine=engine)
 
     def choose(
-        self, count: int = 10, *, labels: AnyLabels | None = None, way: str = "coverage", seed: int = 0
+        self,
+        count: int = 10,
+        *,
+        labels: AnyLabels | None = None,
+        way: str = "coverage",
+        seed: int = 0,
+        engine: GraphEngine = "auto",
     ) -> Chosen:
         """Which images to label next; ``labels`` are those so far. ``.write("answers.csv")`` makes a table of them."""
         given = None if labels is None else labels_from(labels, self.stored)
-        return choose_images(self.stored, count, given=given, way=way, seed=seed)
+        return choose_images(self.stored, count, given=given, way=way, seed=seed, engine=engine)
 
     def spread(
         self,
@@ -125,10 +136,11 @@ class Embeddings:
         sizes: Mapping[str, float] | None = None,
         way: str = "graph-and-head",
         certain: float = 0.0,
+        engine: GraphEngine = "auto",
     ) -> Suggestions:
         """Labels of all images from a few, with probabilities: a file, {name or row: label}, or one a row."""
         given = labels_from(labels, self.stored)
-        spread = spread_labels(self.stored, given, sizes=sizes, way=way, certain=certain)
+        spread = spread_labels(self.stored, given, sizes=sizes, way=way, certain=certain, engine=engine)
         if self._run is not None:  # for its report
             keep_suggestions(self._run.folder, spread)
         return spread
@@ -147,6 +159,7 @@ class Embeddings:
         copies: bool = True,
         source: str | None = None,
         seed: int = 0,
+        engine: GraphEngine = "auto",
     ) -> Audit:
         """Doubtful labels, odd ones out and copies; the embeddings' own labels unless given.
 
@@ -157,7 +170,14 @@ class Embeddings:
         other = None if against is None else against.stored
         pictures = _pictures(source)
         audited = audit(
-            self.stored, given, against=other, outliers=outliers, copies=copies, sources=(pictures, None), seed=seed
+            self.stored,
+            given,
+            against=other,
+            outliers=outliers,
+            copies=copies,
+            sources=(pictures, None),
+            seed=seed,
+            engine=engine,
         )
         if self._run is not None:  # for its report
             keep_audit(self._run.folder, audited, self.stored, pictures)

@@ -12,10 +12,11 @@ from eigenview.data.source import NO_LABEL
 from eigenview.errors import DataError
 from eigenview.graph.principal import two_projections
 from eigenview.labels.auditing import HEAD_DIRECTIONS, audit_labels
-from eigenview.labels.graph import ImageGraph, image_graph, kept_graph
+from eigenview.labels.graph import GraphEngine, ImageGraph, image_graph, kept_graph
 from eigenview.labels.label_files import Column, GivenLabels, write_table
 from eigenview.labels.leaks import SharedPictures, shared_pictures
 from eigenview.names import printable
+from eigenview.search.approximate import Recall
 from eigenview.search.duplicate_sets import DuplicateSets, duplicates
 from eigenview.search.stored import Embeddings
 
@@ -54,6 +55,7 @@ class Audit:
     leaks: SharedPictures | None = None
     alone: tuple[str, ...] = ()  # classes of a single picture, about whose labels nothing can be said
     given: dict[int, str] = field(default_factory=dict)  # row → label
+    recall: Recall | None = None  # of an approximate graph; None: exact
 
     def lines(self) -> list[str]:
         """For a terminal."""
@@ -122,6 +124,7 @@ def audit(
     copies: bool = True,
     sources: tuple[Source | None, Source | None] = (None, None),
     seed: int = 0,
+    engine: GraphEngine = "auto",
 ) -> Audit:
     """The labels ``given`` to the images of ``stored``, doubted; see :func:`eigenview.labels.audit_labels`.
 
@@ -130,7 +133,7 @@ def audit(
     """
     rows, alone = _audited(given, stored)
     wide, rows_known = two_projections(stored.vectors, directions=HEAD_DIRECTIONS)
-    kept = kept_graph(stored, rows_known=rows_known)
+    kept = kept_graph(stored, engine=engine, rows_known=rows_known)
     graph = kept.graph if len(rows) == len(stored) else image_graph(stored.vectors[rows])
     suspects = _suspects(graph, wide[rows], stored, given, rows, seed)
     cosine = kept.graph.neighbours.similarity.mean(dim=1)  # with the neighbours that the graph knows
@@ -143,6 +146,7 @@ def audit(
         leaks=None if against is None else shared_pictures(stored, against, sources=sources),
         alone=alone,
         given={row: given.classes[number] for row, number in enumerate(given.labels.tolist()) if number != NO_LABEL},
+        recall=kept.recall,
     )
 
 

@@ -12,11 +12,12 @@ from eigenview.data import Source
 from eigenview.data.source import NO_LABEL
 from eigenview.diagnostics.clusters import COUNTED, ClusterCount, clustered_rows
 from eigenview.errors import DataError
-from eigenview.labels.graph import ImageGraph, kept_graph
+from eigenview.labels.graph import GraphEngine, ImageGraph, kept_graph
 from eigenview.labels.label_files import Column, write_table
 from eigenview.labels.sheets import Shown, labels_sheet
 from eigenview.labels.spreading import label_spreading
 from eigenview.names import printable
+from eigenview.search.approximate import Recall
 from eigenview.search.stored import Embeddings
 
 SHOWN = 8  # pictures of a group on a sheet
@@ -31,6 +32,7 @@ class ImageClusters:
     count: ClusterCount  # how many, and how sure that is
     member: Tensor  # (n,) from 0
     graph: ImageGraph
+    recall: Recall | None  # of an approximate graph; None: exact
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -90,7 +92,9 @@ class ImageClusters:
         return said + ([f"  … and {len(self.sizes) - most} more"] if len(self.sizes) > most else [])
 
 
-def cluster_images(stored: Embeddings, clusters: int | None = None, *, seed: int = 0) -> ImageClusters:
+def cluster_images(
+    stored: Embeddings, clusters: int | None = None, *, seed: int = 0, engine: GraphEngine = "auto"
+) -> ImageClusters:
     """The groups of ``stored``: as many as :func:`eigenview.diagnostics.cluster_count` finds, or ``clusters``.
 
     They are found among up to 4,000 images drawn by ``seed``; the group of the others is told by the graph of all
@@ -100,7 +104,8 @@ def cluster_images(stored: Embeddings, clusters: int | None = None, *, seed: int
         raise DataError(f"groups need at least three images; {printable(stored.place)} has {len(stored)}")
     nodes = max(COUNTED, 100 * (clusters or 0))
     count, chosen, groups = clustered_rows(stored.vectors, clusters=clusters, nodes=nodes, seed=seed)
-    graph = kept_graph(stored).graph
+    kept = kept_graph(stored, engine=engine)
+    graph = kept.graph
     member = torch.full((len(graph),), NO_LABEL)
     member[chosen] = groups
     if len(chosen) < len(graph) and count.clusters > 1:
@@ -111,4 +116,4 @@ def cluster_images(stored: Embeddings, clusters: int | None = None, *, seed: int
     order = member.bincount(minlength=count.clusters).argsort(descending=True, stable=True)  # the largest first
     place = torch.empty_like(order)
     place[order] = torch.arange(count.clusters)
-    return ImageClusters(stored, count, place[member], graph)
+    return ImageClusters(stored, count, place[member], graph, kept.recall)

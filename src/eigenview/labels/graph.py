@@ -7,26 +7,32 @@ one.
 
 The graph of a file of embeddings is found once and kept beside it as ``FILE.graph``, sealed with whose graph it is. The
 neighbours are kept; the weights follow from them at once. A graph that is damaged, or of other vectors, or of too few
-neighbours, is made anew; where the folder cannot be written to, it serves this once.
+neighbours, is made anew; where the folder cannot be written to, or something else has that name, it serves this once.
 """
 
+import os
+import warnings
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
 from scipy import sparse
 from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.features import check_features
+from eigenview.extras import extra_module
 from eigenview.files import from_json, to_json
 from eigenview.graph.communities import SHARPNESS, distances, self_tuned_weights
 from eigenview.graph.nearest import Neighbours, nearest
 from eigenview.graph.principal import DIRECTIONS, Projection, projection
+from eigenview.names import printable
 from eigenview.search.approximate import Recall, approximate_nearest, content_digest
 from eigenview.search.neighbour_search import OPERATIONS_A_SECOND, Engine
 from eigenview.search.stored import Embeddings
@@ -37,6 +43,7 @@ KNOWN = 20  # neighbours of each row that are kept, for TypiClust's density
 BEARABLE = 900  # seconds that exact search may take, on the slow side: about 180,000 pictures
 
 Array = NDArray[np.float32]
+GraphEngine = Literal["auto", "exact", "faiss"]  # auto: exact while that is bearable, faiss beyond
 
 
 @dataclass(frozen=True)
@@ -119,29 +126,24 @@ def kept_graph(
     stored: Embeddings,
     *,
     neighbours: int = NEIGHBOURS,
-    engine: Engine | None = None,
+    engine: GraphEngine = "auto",
     rows_known: tuple[Projection, Tensor] | None = None,
 ) -> KeptGraph:
-    """The graph of ``stored``, read or made. ``engine`` None: exact while that is bearable, faiss beyond."""
+    """The graph of ``stored``, read or made. ``engine`` auto: what is kept, else exact while bearable, else faiss."""
     known = check_wish(len(stored), neighbours)
-    if engine not in (None, "exact", "faiss"):
-        raise SettingError(f"engine must be exact or faiss; got {engine!r}")
-    file, content = _file(stored), content_digest(stored)
     to_rows, rows = rows_known or graph_rows(stored)
-    kept = _read(file, content, known)
-    if kept is None or (engine is not None and (kept[1] is None) != (engine == "exact")):
-        is_bearable = _exact_seconds(*rows.shape) <= BEARABLE
-        kept = _sought(stored, rows, known, engine or ("exact" if is_bearable else "faiss"))
-        _write(file, content, *kept)
+    kept = _read(stored, known, engine)
+    if kept is None:
+        kept = _sought(stored, rows, known, _engine(stored, engine))
+        _write(stored, *kept)
     return KeptGraph(graph_of_neighbours(rows, kept[0], neighbours), to_rows, kept[1])
 
 
-def graph_seconds(stored: Embeddings) -> float | None:
-    """How long the graph will take, about; 0 where one is kept, None where it will be approximate."""
-    if _file(stored).is_file():
+def graph_seconds(stored: Embeddings, *, engine: GraphEngine = "auto") -> float | None:
+    """How long the graph will take, about; 0 where one is kept that fits, None where it will be approximate."""
+    if _read(stored, min(KNOWN, len(stored) - 1), engine) is not None:
         return 0.0
-    seconds = _exact_seconds(len(stored), min(stored.width, DIRECTIONS))
-    return seconds if seconds <= BEARABLE else None
+    return _exact_seconds(stored) if _engine(stored, engine) == "exact" else None
 
 
 def kept_recall(stored: Embeddings) -> Recall | None:
@@ -157,15 +159,27 @@ def _file(stored: Embeddings) -> Path:
     return stored.place.with_name(f"{stored.place.name}.graph")
 
 
-def _exact_seconds(images: int, columns: int) -> float:
-    return 2 * images**2 * columns / OPERATIONS_A_SECOND
+def _exact_seconds(stored: Embeddings) -> float:
+    return 2 * len(stored) ** 2 * min(stored.width, DIRECTIONS) / OPERATIONS_A_SECOND
+
+
+def _engine(stored: Embeddings, wished: GraphEngine) -> Engine:
+    if wished not in ("auto", "exact", "faiss"):
+        raise SettingError(f"engine must be auto, exact or faiss; got {wished!r}")
+    seconds = _exact_seconds(stored)
+    if wished == "auto" and seconds > BEARABLE:
+        long = f'by exact search (--engine exact, engine="exact") about {seconds / 60:.0f} minutes'
+        extra_module("faiss", extra="faiss", purpose=f"a graph of {len(stored):,} images ({long})")
+        return "faiss"
+    return "exact" if wished == "auto" else wished
 
 
 def _sought(stored: Embeddings, rows: Tensor, known: int, engine: Engine) -> tuple[Neighbours, Recall | None]:
     if engine == "exact":
         return nearest(rows, rows, k=known, excludes_self=True), None
     place = stored.place.with_name(f"{stored.place.name}.rows")  # whose index is another than that of the vectors
-    answer, recall = approximate_nearest(replace(stored, vectors=rows, place=place), rows, known + 1)
+    there = replace(stored, vectors=rows, place=place)
+    answer, recall = approximate_nearest(there, rows, known + 1, measured_at=known)
     own = torch.arange(len(rows))[:, None]
     is_kept = answer.index != own
     is_kept[is_kept.all(dim=1), -1] = False  # a row that was not found itself loses the farthest
@@ -175,18 +189,37 @@ def _sought(stored: Embeddings, rows: Tensor, known: int, engine: Engine) -> tup
     return Neighbours(torch.where(is_missing, similarity[:, :1], similarity), index), recall
 
 
-def _read(file: Path, content: str, known: int) -> tuple[Neighbours, Recall | None] | None:
+def _read(stored: Embeddings, known: int, engine: GraphEngine) -> tuple[Neighbours, Recall | None] | None:
+    """What is kept beside ``stored``, if it is whole, of these vectors, and found as is wished."""
+    file = _file(stored)
     try:
         tensors, held = read_sealed(file)
         notes = from_json(_Notes, held["notes"], file)
-        if notes != _Notes(content, notes.recall) or tensors["index"].shape[1] < known:
+        found_by = "exact" if notes.recall is None else "faiss"
+        if engine not in ("auto", found_by) or tensors["index"].shape[1] < known:
+            return None
+        if notes != _Notes(content_digest(stored), notes.recall):
             return None
         return Neighbours(tensors["similarity"][:, :known], tensors["index"][:, :known].long()), notes.recall
     except (DataError, KeyError):
         return None
 
 
-def _write(file: Path, content: str, known: Neighbours, recall: Recall | None) -> None:
+def _write(stored: Embeddings, known: Neighbours, recall: Recall | None) -> None:
+    file = _file(stored)
+    if not _is_free(file):
+        said = f"{printable(file)} is no graph of eigenview's and is left alone: the graph is not kept"
+        warnings.warn(f"{said}; move that file away", stacklevel=3)
+        return
     tensors = {"index": known.index.int(), "similarity": known.similarity.float()}
     with suppress(DataError):  # a folder that cannot be written to
-        save_sealed(file, tensors, {"notes": to_json(_Notes(content, recall))})
+        save_sealed(file, tensors, {"notes": to_json(_Notes(content_digest(stored), recall))})
+
+
+def _is_free(file: Path) -> bool:
+    """Whether a graph may be written there: nothing is, or a graph, damaged or not."""
+    try:
+        with safe_open(file, framework="pt") as opened:
+            return "notes" in (opened.metadata() or {})
+    except (SafetensorError, OSError):
+        return not os.path.lexists(file)

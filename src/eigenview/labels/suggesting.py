@@ -20,12 +20,13 @@ from eigenview.errors import DataError, SettingError
 from eigenview.files import atomic_path, from_json, to_json
 from eigenview.graph.principal import Projection
 from eigenview.labels.choosing import choose
-from eigenview.labels.graph import kept_graph
+from eigenview.labels.graph import GraphEngine, kept_graph
 from eigenview.labels.label_files import Column, GivenLabels, check_place, write_table
 from eigenview.labels.live import Head, LiveLabels, graph_and_head
 from eigenview.labels.spreading import harmonic, label_spreading, poisson
 from eigenview.names import Table, did_you_mean, printable
 from eigenview.nn import POOLED
+from eigenview.search.approximate import Recall
 from eigenview.search.stored import Embeddings
 from eigenview.tensors import read_sealed, save_tensors, sealed
 
@@ -48,6 +49,8 @@ class Chosen:
 
     rows: tuple[int, ...]
     names: tuple[str, ...]
+    stored: Embeddings
+    recall: Recall | None  # of an approximate graph; None: exact
 
     def write(self, out: str | Path, *, overwrite: bool = False) -> Path:
         """A table with the names, and the column ``label`` to fill in."""
@@ -116,6 +119,7 @@ class Suggestions:
     given: Tensor  # (n,) whether the label was given, not found
     certain: float
     labeller: Labeller  # for pictures that come later
+    recall: Recall | None = None  # of an approximate graph; None: exact, or none was needed
 
     @cached_property
     def probability(self) -> Tensor:
@@ -154,12 +158,18 @@ class Suggestions:
 
 
 def choose_images(
-    stored: Embeddings, count: int, *, given: GivenLabels | None = None, way: str = "coverage", seed: int = 0
+    stored: Embeddings,
+    count: int,
+    *,
+    given: GivenLabels | None = None,
+    way: str = "coverage",
+    seed: int = 0,
+    engine: GraphEngine = "auto",
 ) -> Chosen:
     """The ``count`` images to label next, knowing what was ``given`` so far; see :func:`eigenview.labels.choose`."""
-    graph = kept_graph(stored).graph
-    rows = choose(graph, count, labels=None if given is None else given.labels, way=way, seed=seed).tolist()
-    return Chosen(tuple(rows), tuple(stored.paths[row] for row in rows))
+    kept = kept_graph(stored, engine=engine)
+    rows = choose(kept.graph, count, labels=None if given is None else given.labels, way=way, seed=seed).tolist()
+    return Chosen(tuple(rows), tuple(stored.paths[row] for row in rows), stored, kept.recall)
 
 
 def spread_labels(
@@ -169,6 +179,7 @@ def spread_labels(
     sizes: Mapping[str, float] | None = None,
     way: str = "graph-and-head",
     certain: float = 0.0,
+    engine: GraphEngine = "auto",
 ) -> Suggestions:
     """Labels of all images from those ``given``. ``sizes`` are shares or numbers of images, where they are known.
 
@@ -179,7 +190,7 @@ def spread_labels(
         raise SettingError(f"certain is a probability, 0 to 1; got {certain}")
     if len(given.classes) == 1:
         raise DataError(f"{given}; label an image of another class")
-    kept = kept_graph(stored)
+    kept = kept_graph(stored, engine=engine)
     shares = None if sizes is None else _shares(sizes, given.classes)
     live = LiveLabels(kept.graph, given.labels, classes=len(given.classes), sizes=shares)
     if spreader is graph_and_head:
@@ -193,7 +204,8 @@ def spread_labels(
         given.classes,
         **({} if about is None else {"encoder": about.encoder, "run": about.run, "layer": about.layer}),
     )
-    return Suggestions(stored, given.classes, probabilities, given.labels != NO_LABEL, certain, labeller)
+    is_given = given.labels != NO_LABEL
+    return Suggestions(stored, given.classes, probabilities, is_given, certain, labeller, kept.recall)
 
 
 def read_labeller(file: str | Path) -> Labeller:

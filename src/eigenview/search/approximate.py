@@ -50,10 +50,17 @@ class Seal:
     version: int = 1
 
 
-def approximate_nearest(stored: Embeddings, vectors: Tensor, k: int) -> tuple[Neighbours, Recall]:
-    """(q, k) cosines and rows, −1 where none was found; what lies in cells that were not looked into is missed."""
+def approximate_nearest(
+    stored: Embeddings, vectors: Tensor, k: int, *, measured_at: int | None = None
+) -> tuple[Neighbours, Recall]:
+    """(q, k) cosines and rows, −1 where none was found; what lies in cells that were not looked into is missed.
+
+    The recall is that of the nearest ten, or of ``measured_at``.
+    """
     faiss = extra_module("faiss", extra="faiss", purpose="approximate search")
     index, recall = _kept(stored, faiss)
+    if measured_at is not None:
+        recall = _measured(stored, index, measured_at)
     return _searched(index, vectors, k), recall
 
 
@@ -113,13 +120,13 @@ def content_digest(stored: Embeddings) -> str:
     return digest.hexdigest()
 
 
-def _measured(stored: Embeddings, index: Any) -> Recall:
+def _measured(stored: Embeddings, index: Any, nearest_of: int = MEASURED_AT) -> Recall:
     """Of the exact nearest to some images of the set (themselves left out), the share that ``index`` finds.
 
     A neighbour as near as the last of the exact ones counts, whichever it is: among equals the order is free.
     """
     own = torch.linspace(0, len(stored) - 1, min(len(stored), MEASURED)).long()
-    k = min(MEASURED_AT, len(stored) - 1)
+    k = min(nearest_of, len(stored) - 1)
     if k == 0:
         return Recall(1.0, 0, 0)
     exact = nearest(stored.vectors, stored.vectors[own], k=k, own=own)
