@@ -37,7 +37,8 @@ from eigenview.distributed import Group, gather_rows, world_size
 from eigenview.errors import EigenviewError, SettingError
 from eigenview.files import is_alive
 from eigenview.runs import RunDirectory, TrainConfig
-from eigenview.training.processor import INITIAL_SCALE, Scaling, check_half_precision
+from eigenview.training.processor import check_half_precision
+from eigenview.training.scaling import INITIAL_SCALE, Scaling
 
 LONGEST_WAIT = timedelta(minutes=10)  # for another process; only the first one works alone, and never so long
 LOOKS = 10  # tenths of a second in which a process that closed its connections ends

@@ -2,7 +2,6 @@
 
 A virtual machine may advertise AMX and not have it: oneDNN's kernels then end the process by SIGILL, which nothing
 catches. An environment variable asks for a lower set of instructions; oneDNN reads it once, at its first kernel.
-Gradients are scaled up so that small ones survive, and brought back to their size before any use.
 """
 
 import os
@@ -14,16 +13,11 @@ from functools import cache
 from pathlib import Path
 from typing import NoReturn
 
-import torch
-from torch.optim import Optimizer
-
 from eigenview.errors import SettingError
 
 LOWER = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}  # half precision without AMX
 LONGEST = 300  # seconds that the try may take: importing torch on a busy machine, mostly
 TYPES = {"bf16": "bfloat16", "16": "float16"}
-INITIAL_SCALE = 2.0**16
-LEAST_SCALE = 2.0**-10  # a gradient that is not finite at this scale is so by itself: no lower one mends it
 TRY = """
 import sys, torch
 layers = torch.nn.Sequential(torch.nn.Conv2d(16, 32, 3), torch.nn.Flatten(), torch.nn.Linear(32 * 6 * 6, 64))
@@ -91,34 +85,3 @@ def _how(ended: int | None) -> str:
         return f"a tiny layer was not through after {LONGEST} s"
     known = {int(number): number.name for number in signal.Signals}
     return f"a tiny layer ended with {known.get(-ended, f'code {ended}')}"
-
-
-class Scaling:
-    """The scaler of precision "16". Without one (None) gradients are what they are, and every step is made.
-
-    A gradient that overflowed is part of the bargain: its step is left out, and the scale lowered.
-    """
-
-    def __init__(self, scaler: torch.amp.GradScaler | None) -> None:
-        self.scaler = scaler
-
-    @property
-    def scale(self) -> float:
-        return 1.0 if self.scaler is None else float(self.scaler.get_scale())
-
-    @property
-    def can_overflow(self) -> bool:
-        """Whether a gradient that is not finite may be an overflow, which a lower scale mends."""
-        return self.scaler is not None and self.scale > LEAST_SCALE
-
-    def unscale(self, optimizer: Optimizer) -> None:
-        """Bring the gradients back to their size; once a step, with the optimizer itself, not its wrapper."""
-        if self.scaler is not None:
-            self.scaler.unscale_(optimizer)
-
-    def state(self) -> dict[str, float]:
-        return {} if self.scaler is None else dict(self.scaler.state_dict())
-
-    def restore(self, state: dict[str, float]) -> None:
-        if self.scaler is not None and state:
-            self.scaler.load_state_dict(state)

@@ -26,7 +26,7 @@ from eigenview.optim import (
 from eigenview.optim.schedules import Schedule, warm_up
 from eigenview.runs import Checkpoint, TrainConfig
 from eigenview.training.feed import Feed
-from eigenview.training.processor import Scaling
+from eigenview.training.scaling import Scaling
 from eigenview.training.words import captions_of
 from eigenview.views import Recipe
 
