@@ -6,10 +6,12 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from eigenview.errors import EigenviewError, SettingError
 from eigenview.export import export
 from eigenview.names import named_code
+from eigenview.runs import open_run
 from eigenview.training.start import prepare
 from tests.training.runs import run_quietly, settings
 
@@ -63,3 +65,15 @@ def test_a_run_and_an_exported_file_are_encoders_to_begin_from(tmp_path, monkeyp
         assert begun.config.optimizer.encoder_rate == 0.1  # chosen for weights that are worth keeping
     (tmp_path / "bare.pth").touch()
     assert refusal("bare.pth").endswith("name that, and give it as weights (--weights, of train --encoder.weights)")
+
+
+def test_the_look_back_computes_where_the_run_was_trained(tmp_path, monkeypatch):
+    devices = []
+
+    def opening(directory, *, device="none was told", **options):
+        devices.append(device)
+        return open_run(directory, device=device, **options)
+
+    monkeypatch.setattr("eigenview.training.launch.open_run", opening)
+    run_quietly(settings("simclr", tmp_path / "run", steps=1, device="cpu"), looks_back=True)
+    assert devices == [torch.device("cpu")]

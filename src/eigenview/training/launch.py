@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from functools import partial
 
+import torch
 from torch import nn
 
 from eigenview.batches import AnySource
@@ -86,7 +87,7 @@ def train(
                 directory.checkpoints.tidy()  # a kill may have fallen into the last save
             is_known = directory.diagnosis() is not None and directory.sample() is not None
         if looks_back and not is_known and processes.is_first and isinstance(images, Source):
-            look_back(directory, images, record, encoder=encoder)
+            look_back(directory, images, record, encoder=encoder, device=processes.device)
         processes.wait_for_all()
     return directory
 
@@ -117,10 +118,12 @@ def _assembled(
     return config, feed, method
 
 
-def look_back(directory: RunDirectory, source: Source, record: Record, *, encoder: nn.Module | None) -> None:
+def look_back(
+    directory: RunDirectory, source: Source, record: Record, *, encoder: nn.Module | None, device: torch.device
+) -> None:
     """The run's diagnosis and its sample; what cannot be had is said, and ends nothing but a full disk."""
     try:
-        run = open_run(directory, encoder=encoder)
+        run = open_run(directory, encoder=encoder, device=device)
         seed, workers = directory.config.seed, directory.config.workers
         diagnosis = diagnose_run(run, source, items=LOOKED_AT, seed=seed, workers=workers, keeps=True)
     except WriteError as error:
