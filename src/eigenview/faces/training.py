@@ -6,6 +6,7 @@ from typing import Any
 
 from torch import nn
 
+from eigenview.data import Source, StreamSource
 from eigenview.errors import SettingError
 from eigenview.faces.run import Run
 from eigenview.methods import METHODS
@@ -42,29 +43,36 @@ def create_encoder(name: str, **options: Any) -> Encoder:
 
 
 def train(
-    source: str | Path | TrainConfig,
+    source: str | Path | TrainConfig | None = None,
     *,
     out: str | Path | None = None,
     method: str | None = None,
     encoder: str | Mapping[str, Any] | nn.Module | None = None,
     views: str | Mapping[str, Any] | None = None,
+    images: str | Source | StreamSource | None = None,
     resume: bool = False,
     start: str | None = None,
+    look: bool = True,
     listeners: Sequence[Listener] | None = None,
     **settings: Any,
 ) -> Run:
     """Learn a representation from images; what is not given is chosen for them and this machine (``run.config``).
 
     ``source`` is a folder, a table, shards, a named set, or a whole ``TrainConfig`` (code of your own that it names is
-    run only if it is named again here). ``settings`` are those of a run:
+    run only if it is named again here: ``method``, ``encoder``, and ``images`` for its source). ``images``: the source,
+    if it is open. ``settings`` are those of a run:
     ``minutes=10`` or ``epochs=…``, ``batch_size``, ``optimizer={"learning_rate": 0.01}``, ``method_settings={…}``.
-    ``start`` is the checkpoint to ``resume`` from, the last one unless given.
+    A run to ``resume`` is named by ``out``, and knows its settings and its source; ``start`` is the checkpoint to go on
+    from, the last one unless given. ``look``: at the end, diagnose the run and keep a sample for the report.
     A method, encoder, text encoder or source of your own is named ``module:attribute``; an encoder may also be a
     module. Progress is shown unless other ``listeners`` are given.
     """
     told = [shown_progress()] if listeners is None else listeners
     module = encoder if isinstance(encoder, nn.Module) else None
-    text = _text_encoder(settings)
+    opened = None if isinstance(images, str) else images
+    spec = source.source if isinstance(source, TrainConfig) else source
+    if isinstance(images, str) and images != str(spec):
+        raise SettingError(f"images are those of the source, {spec}, open or named once more; got {images}")
     if isinstance(source, TrainConfig):  # it may have come from a file, and what it names is not run for that
         others = {"out": out, "views": views, **settings, "method_settings": None}
         others["method"] = None if method == source.method else method
@@ -73,29 +81,29 @@ def train(
             raise SettingError(
                 f"{beside[0]} is given beside a whole TrainConfig: put it in there, by config.model_copy"
             )
-        with named_code(method, encoder, settings):
-            directory = train_config(source, encoder=module, resume=resume, start=start, listeners=told)
-            return Run(directory.folder, encoder=encoder if isinstance(encoder, str) else module, text_encoder=text)
-    given = {**settings, "source": str(source)}
-    named = {"out": None if out is None else str(out), "method": method}
-    given |= {name: value for name, value in named.items() if value is not None}
+    named = {"source": None if isinstance(source, TrainConfig) else source, "out": out, "method": method}
+    given = {**settings, **{name: str(value) for name, value in named.items() if value is not None}}
     for name, value in (("encoder", None if module is not None else encoder), ("views", views)):
         if value is not None:
             short = {"encoder": "name", "views": "preset"}[name]
             given[name] = {short: value} if isinstance(value, str) else value
-    chosen = given.get("encoder", {}).get("name")
-    with named_code(given):
-        prepared = prepare(given, resume=resume, encoder=module)
+    with named_code(given, images):
+        config, seen, started = source, opened, None
+        if not isinstance(config, TrainConfig):
+            prepared = prepare(given, resume=resume, encoder=module, images=opened)
+            config, seen, started = prepared.config, prepared.source, prepared.started
         directory = train_config(
-            prepared.config,
-            source=prepared.source,
+            config,
+            source=seen,
             encoder=module,
             resume=resume,
             start=start,
+            looks_back=look,
             listeners=told,
-            started=prepared.started,
+            started=started,
         )
-    return Run(directory.folder, encoder=module or chosen, text_encoder=text)
+    chosen = given.get("encoder", {}).get("name")
+    return Run(directory.folder, encoder=module or chosen, text_encoder=_text_encoder(settings))
 
 
 def _text_encoder(settings: Mapping[str, Any]) -> str | None:

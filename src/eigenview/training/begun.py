@@ -23,7 +23,7 @@ from eigenview.nn.inputs import EncoderFacts, InputSpec
 from eigenview.nn.settings import EncoderSettings
 from eigenview.optim import freeze_blocks
 from eigenview.runs import EncoderRecord, RunDirectory, TrainConfig
-from eigenview.runs.opened import starting_encoder
+from eigenview.runs.opened import OWN, starting_encoder
 from eigenview.training.processes import Processes
 from eigenview.views import CentreView, Recipe, centre_view
 from eigenview.views.settings import Shape
@@ -65,10 +65,12 @@ def begin(
     torch.manual_seed(config.seed)
     seen: InputSpec | CentreView | None
     if encoder is not None:
-        if settings != EncoderSettings():
+        if settings not in (EncoderSettings(), EncoderSettings(name=OWN)):  # the other is what its run calls it
             raise SettingError("a module of your own is what it is: leave the encoder settings out")
         built, seen = wrap(encoder, channels=channels, image_size=size), None
         facts = EncoderFacts(type(encoder).__name__, "of the user's")
+    elif settings.name == OWN:
+        raise SettingError(f"{printable(config.out)} trained a module of its user's: give encoder=, one like it")
     elif before is not None:
         built = settings.build(channels=before.channels, image_size=size)
         facts = EncoderFacts(settings.name, before.library, before.weights, before.digest, settings.config)

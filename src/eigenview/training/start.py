@@ -39,13 +39,21 @@ class Prepared:
     started: float
 
 
-def prepare(given: Mapping[str, Any], *, resume: bool = False, encoder: nn.Module | None = None) -> Prepared:
+def prepare(
+    given: Mapping[str, Any],
+    *,
+    resume: bool = False,
+    encoder: nn.Module | None = None,
+    images: AnySource | None = None,
+) -> Prepared:
     """The settings in ``given``, completed for these images and this machine, or by those of the run to go on with.
 
     Names that do not exist and a place that is taken are refused before any image is opened. ``encoder`` is a module of
-    the user's, to tell how long a run takes.
+    the user's, to tell how long a run takes; ``images`` are those of the source where it is open already.
     """
     started = time.monotonic()
+    if encoder is not None:
+        given = {**given, "encoder": EncoderSettings().model_dump()}  # it is what it is: nothing is chosen
     if resume:
         if "out" not in given:
             raise SettingError("to go on, a run must be named: out, the run directory")
@@ -54,18 +62,17 @@ def prepare(given: Mapping[str, Any], *, resume: bool = False, encoder: nn.Modul
         directory.check_free(resume=True)
         before = {name: value for name, value in directory.config.model_dump(mode="json").items() if value is not None}
         config = read_config(merge_settings(before, given))
-        source = open_images(config.source, log=config.out / UNREADABLE, network="source" in given)
+        opened = config.source if images is None else images
+        source = open_images(opened, log=config.out / UNREADABLE, network="source" in given)
         return Prepared(config, source, (), started)
     if "source" not in given:
         raise SettingError("the images to learn from are missing: give a folder, say")
-    if encoder is not None:
-        given = {**given, "encoder": EncoderSettings().model_dump()}  # it is what it is: nothing is chosen
     given = _encoder_of_file(given)
     _check_names(given)
     find_device(str(given.get("device", "auto")))
     if given.get("out"):
         _check_place(Path(given["out"]))
-    source = open_images(str(given["source"]))
+    source = open_images(str(given["source"]) if images is None else images)
     method = given.get("method") or chosen_method(source).value
     place = str(given["source"]).partition("?")[0].rstrip("/\\")
     stem = "-".join(slug(word) or "run" for word in (Path(place).stem, str(method)))
