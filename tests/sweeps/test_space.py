@@ -10,7 +10,7 @@ import pytest
 from eigenview.errors import DataError, EigenviewError, SettingError
 from eigenview.runs import merge_settings, read_config
 from eigenview.sweeps import gathered, read_fixed, read_words
-from eigenview.sweeps.config import nested, read_space, suggested
+from eigenview.sweeps.config import combinations, nested, read_space, suggested
 
 FIXED = {"source": "digits", "epochs": 1}
 
@@ -45,6 +45,14 @@ def test_words_say_what_a_file_says(tmp_path):
     other.write_text(json.dumps({"search": words, "trials": 3, "settings": {"epochs": 7}}))
     told = gathered(other, {"trials": 4}, search={}, settings=FIXED)
     assert (told.trials, told.settings["epochs"]) == (4, 1)
+
+
+def test_combinations_are_all_that_can_be_drawn():
+    choices = {"method": ["simclr", "kernel-infonce"], "method_settings.kernel": ["Gaussian(0.2)", "Laplacian(0.5)"]}
+    space = read_space({**choices, "batch_size": {"low": 16, "high": 18}})
+    drawn = {json.dumps(suggested(Drawn(seed), space, FIXED), sort_keys=True) for seed in range(200)}
+    assert combinations(space, FIXED) == len(drawn) == 3 + 2 * 3
+    assert combinations(read_space({"encoder.width": {"low": 0.5, "high": 2.0}}), FIXED) == float("inf")
 
 
 def test_every_drawn_value_makes_a_run():

@@ -9,11 +9,13 @@ import subprocess
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import eigenview as ev
 from eigenview.runs import RunDirectory
 from eigenview.sweeps.results import read_results
+from eigenview.training import Listener
 from tests.cli.commands import COMMAND, ENVIRONMENT, eigenview, succeeded
 
 pytest.importorskip("optuna")
@@ -121,6 +123,25 @@ def test_python_sweeps_as_the_command_does(tmp_path):
     assert results.best.value == max(trial.value for trial in results.trials)
     with pytest.raises(ev.EigenviewError, match="cannot be opened"):
         ev.sweep(out=tmp_path / "no", search=search, settings=settings, storage="postgresql://u:secret@127.0.0.1:1/x")
+
+
+class Interrupting(Listener):
+    def measured(self, line):
+        raise KeyboardInterrupt
+
+
+def test_a_trial_goes_on_with_images_from_an_address(tmp_path):
+    pytest.importorskip("fsspec")
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 256, (60, 16, 16, 3), dtype=np.uint8))
+    settings = {"source": f"file://{tmp_path}/x.npy", "encoder": {"width": 0.25}, "workers": 0, "steps": 3}
+    search = {"batch_size": [20, 30]}
+    given = {"out": tmp_path / "sweep", "search": search, "settings": settings, "objective": "effective-rank"}
+    with pytest.raises(KeyboardInterrupt):
+        ev.sweep(**given, listeners=[Interrupting()])
+    results = ev.sweep(**given, listeners=[])
+    assert [(trial.state, trial.note) for trial in results.trials] == [("complete", "")] * 2
+    assert "runs/trial-0000" in {trial.run for trial in results.trials}  # the one that was interrupted
+    assert {trial.values["batch_size"] for trial in results.trials} == {20, 30}  # not again, though 20 trials may be
 
 
 def test_a_run_that_falls_behind_ends_early_and_one_that_breaks_is_told(tmp_path):

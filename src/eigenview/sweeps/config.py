@@ -6,6 +6,7 @@ What is searched are settings of a run by name, each with a range or a list of c
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -43,9 +44,16 @@ class Range(Strict):
     def ends(self) -> tuple[int | float, ...]:
         return (self.low, self.high)
 
+    @property
+    def is_whole(self) -> bool:
+        return isinstance(self.low, int) and isinstance(self.high, int)
+
+    @property
+    def count(self) -> float:
+        return self.high - self.low + 1 if self.is_whole else math.inf
+
     def suggest(self, trial: Any, name: str) -> int | float:
-        whole = isinstance(self.low, int) and isinstance(self.high, int)
-        value: int | float = (trial.suggest_int if whole else trial.suggest_float)(
+        value: int | float = (trial.suggest_int if self.is_whole else trial.suggest_float)(
             name, self.low, self.high, log=self.log
         )
         return value
@@ -65,6 +73,10 @@ class Choices(Strict):
     @property
     def ends(self) -> tuple[bool | int | float | str, ...]:
         return self.values
+
+    @property
+    def count(self) -> float:
+        return len(set(self.values))
 
     def suggest(self, trial: Any, name: str) -> bool | int | float | str:
         value: bool | int | float | str = trial.suggest_categorical(name, self.values)
@@ -157,12 +169,24 @@ def _belongs(name: str, method: str) -> bool:
     return name.removeprefix(OF_THE_METHOD).split(".")[0] in find_method(method).settings_type.model_fields
 
 
+def combinations(space: Mapping[str, Entry], fixed: Mapping[str, Any]) -> float:
+    """How many different trials there can be."""
+    return sum(
+        math.prod(entry.count for name, entry in space.items() if name != METHOD and _belongs(name, method))
+        for method in set(_methods(space, fixed))
+    )
+
+
+def _methods(space: Mapping[str, Entry], fixed: Mapping[str, Any]) -> list[str]:
+    return [str(end) for end in space[METHOD].ends] if METHOD in space else [str(fixed.get(METHOD, DEFAULT_METHOD))]
+
+
 def check_space(space: Mapping[str, Entry], fixed: Mapping[str, Any]) -> None:
     """Every end and every choice must make settings of a run: a wrong name or value is said before anything runs."""
     taken = sorted(name for name in space if name.split(".")[0] in ("source", "out"))
     if taken:
         raise SettingError(f"{taken[0]} is the same for every run of a sweep; it cannot be searched")
-    methods = [str(end) for end in space[METHOD].ends] if METHOD in space else [str(fixed.get(METHOD, DEFAULT_METHOD))]
+    methods = _methods(space, fixed)
     for name, entry in space.items():
         own = [method for method in methods if _belongs(name, method)]
         if not own:

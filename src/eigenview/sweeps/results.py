@@ -141,11 +141,12 @@ class Study:
             load_if_exists=True,
         )
 
-    def draw_for(self, number: int) -> None:
+    def draw_for(self, number: int, *, at_random: bool = False) -> None:
         """What trial ``number`` tries is drawn by a seed of its own: with one for all, workers would try the same."""
         kinds = {"tpe": self.optuna.samplers.TPESampler, "random": self.optuna.samplers.RandomSampler}
+        kind = kinds["random" if at_random else self.config.sampler]
         with self.quietly():
-            self.study.sampler = kinds[self.config.sampler](seed=self.config.seed + 7919 * number)
+            self.study.sampler = kind(seed=self.config.seed + 7919 * number)
 
     @contextmanager
     def quietly(self) -> Iterator[None]:
@@ -167,6 +168,11 @@ class Study:
         """Trials in these states; one that failed by its own fault is as done as one that finished."""
         trials = [trial for trial in self.trials() if before is None or trial.number < before]
         return sum(_state(trial) in states for trial in trials)
+
+    def has_tried(self, values: Mapping[str, Any], *, before: int) -> bool:
+        """Whether a trial before that one has, or had, the same values."""
+        earlier = (trial for trial in self.trials() if trial.number < before and _state(trial) != "gone")
+        return any(trial.params == values for trial in earlier)
 
     def results(self) -> Results:
         return Results(

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from eigenview.data import open_images
+from eigenview.devices import find_device
 from eigenview.errors import EigenviewError
 from eigenview.evaluation import open_labelled
 from eigenview.runs import RunDirectory, is_run, merge_settings, open_run
-from eigenview.sweeps.config import SweepConfig, nested, read_space, suggested
+from eigenview.sweeps.config import SweepConfig, combinations, nested, read_space, suggested
 from eigenview.sweeps.objectives import OBJECTIVES
 from eigenview.sweeps.results import ERROR, RUN, Results, Study
 from eigenview.training import Listener, train
@@ -19,8 +20,8 @@ DONE = ("complete", "pruned", "failed")
 UNDER_WAY = ("running", "waiting")
 
 
-class _TooMany(EigenviewError):
-    """Another worker took the last trial at the same time."""
+class _Discarded(EigenviewError):
+    """A trial that is left: another worker took the last one at the same time, or the same values were tried."""
 
 
 class _Reporter(Listener):
@@ -52,10 +53,14 @@ class Worker:
         place = config.labelled or str(config.settings["source"])  # what the figure is measured on, opened before all
         self.judged = open_labelled(place) if self.objective.needs_labels else open_images(place, needs_index=True)
         self.study = Study(config)
+        self.wanted = min(config.trials, combinations(self.space, config.settings))
+        self.has_repeated = False  # then values are drawn by chance: tpe would draw the same again
 
     def run(self) -> Results:
-        """Try until all trials are done; the results are written after each."""
-        study, wanted, is_waiting = self.study, self.config.trials, False
+        """Try until all trials are done, or all there is to try; the results are written after each."""
+        study, wanted, is_waiting = self.study, self.wanted, False
+        if wanted < self.config.trials:
+            self.told(f"there are {wanted} combinations to try, so {wanted} trials instead of {self.config.trials}")
         while study.count(*DONE) < wanted:
             study.recover()
             if study.count(*DONE, "running") >= wanted and not study.count("waiting"):
@@ -73,21 +78,25 @@ class Worker:
         return results
 
     def _try(self, trial: Any) -> float:
-        if self.study.count(*DONE, *UNDER_WAY, before=trial.number) >= self.config.trials:
-            raise _TooMany("one trial too many")
+        if self.study.count(*DONE, *UNDER_WAY, before=trial.number) >= self.wanted:
+            raise _Discarded("one trial too many")
+        self.study.draw_for(trial.number, at_random=self.has_repeated)
+        values = suggested(trial, self.space, self.config.settings)
         run = trial.user_attrs.get(RUN)
         if run is None:
+            if self.study.has_tried(values, before=trial.number):
+                self.has_repeated = True
+                raise _Discarded("these values were tried")
             run = f"runs/trial-{trial.number:04d}"
             trial.set_user_attr(RUN, run)
-        self.study.draw_for(trial.number)
-        values = suggested(trial, self.space, self.config.settings)
         written = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
         try:
             folder = self.config.out / run
             goes_on = is_run(folder)
             self.told(f"trial {trial.number}{' goes on with ' + run if goes_on else ''}: {written}")
             directory = self._trained(trial, folder, values, resume=goes_on)
-            value = self.objective.measure(open_run(directory), self.judged, self.config.seed)
+            opened = open_run(directory, device=find_device(directory.config.device))
+            value = self.objective.measure(opened, self.judged, self.config.seed)
         except self.study.optuna.TrialPruned as reason:
             self.told(f"trial {trial.number} ended early: {reason}")
             raise
@@ -102,7 +111,7 @@ class Worker:
         return value
 
     def _trained(self, trial: Any, folder: Path, values: Mapping[str, Any], *, resume: bool) -> RunDirectory:
-        given = {"out": str(folder)}
+        given = {"out": str(folder), "source": self.config.settings["source"]}  # an address is fetched if it is given
         if not resume:
             given = {**merge_settings(self.config.settings, nested(values)), **given}
         prepared = prepare(given, resume=resume)
