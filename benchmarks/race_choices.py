@@ -4,9 +4,9 @@
 
 CIFAR-10's training images without labels, for equal minutes by the clock, everything included. Then logistic regression
 and 20-NN from 10,000 labelled training images, asked by 10,000 others of the training set: this is where choices are
-made, and no test image is looked at. ``stl10``: 64 pixels, trained on the unlabelled images, asked on the labelled
-ones by five folds. ``digits``: what `make demo` does not see, by five folds. A row a process; what is
-finished is kept in ``out`` and not made again.
+made, and no test image is looked at. ``stl10``: 64 pixels, trained on the unlabelled images, then its ten official
+folds: 1,000 labelled images answer, the 4,000 others ask. ``digits``: five folds. A row a process; what is finished
+is kept in ``out`` and not made again.
 """
 
 from __future__ import annotations
@@ -26,20 +26,29 @@ from race import LABELLED, MEASURES, scores
 from torch import Tensor
 
 import eigenview as ev
+from eigenview.evaluation import read_folds
 from eigenview.files import write_json
+from eigenview.runs import open_run
 
 BEFORE: dict[str, Any] = {  # what was chosen before the race
     "encoder": {"name": "small"},
     "optimizer": {"name": "adamw", "learning_rate": 2e-3},
     "views": {"crops": [{"size": 32, "count": 2, "scale": [0.08, 1.0]}]},
 }
+MUON = {"name": "muon", "learning_rate": 0.05, "momentum": 0.95}
+AVERAGED = "constant rate, late checkpoints averaged"
 ROWS: dict[str, Mapping[str, Any]] = {
     "all": {},
     "none of them": BEFORE,
     "AdamW at 0.002": {"optimizer": {"name": "adamw", "learning_rate": 2e-3}},
     "Muon at 0.02": {"optimizer": {"name": "muon", "learning_rate": 0.02, "momentum": 0.95}},
-    "plain small encoder": {"encoder": {"name": "small"}, "optimizer": {"name": "muon", "learning_rate": 0.05}},
+    "plain small encoder": {"encoder": {"name": "small"}, "optimizer": MUON},
     "width 1.5": {"encoder": {"width": 1.5}},
+    "ResNet-18 of a quarter of the width, stem of stride 1": {
+        "encoder": {"name": "resnet18", "width": 0.25, "stem": "cifar"},
+        "optimizer": MUON,
+    },
+    "ViT-tiny, AdamW": {"encoder": {"name": "vit-tiny"}},
     "32 pixels from the start": {"views": {"early_share": 0.0}},
     "crops of 8 % of the image and more": {
         "views": {"crops": [{"size": 32, "count": 2, "scale": [0.08, 1.0]}], "early_size": 24}
@@ -48,12 +57,11 @@ ROWS: dict[str, Mapping[str, Any]] = {
         "views": {"crops": [{"size": 32, "count": 4, "scale": [0.2, 1.0]}], "early_size": 24},
         "batch_size": 128,
     },
-    "SimCLR at 0.2": {
-        "method": "simclr",
-        "method_settings": {"temperature": 0.2},
-        "optimizer": {"name": "muon", "learning_rate": 0.05, "momentum": 0.95},
-    },
+    "SimCLR at 0.2": {"method": "simclr", "method_settings": {"temperature": 0.2}, "optimizer": MUON},
+    "uniformity at t = 3": {"method_settings": {"t": 3.0}},
     "batches of 512": {"batch_size": 512},
+    "constant rate": {"optimizer": {"schedule": "constant"}},
+    AVERAGED: {"optimizer": {"schedule": "constant"}, "keep_every": 1},
     "precision 32": {"precision": "32"},
     "compiled": {"compile": True},
 }
@@ -69,13 +77,23 @@ def sources(name: str, data: Path) -> tuple[str, str]:
     return str(data / "cifar10" / "train.parquet"), str(data / "cifar10" / "train.parquet")
 
 
-def splits(name: str, count: int) -> list[tuple[Tensor, Tensor]]:
+def splits(name: str, count: int, asked: str) -> list[tuple[Tensor, Tensor]]:
     """Rows that answer and rows that ask."""
     order = torch.from_numpy(np.random.default_rng(0).permutation(count))
+    if name == "stl10":
+        return [(fold, order[~torch.isin(order, fold)]) for fold in read_folds(asked)]
     if name == "cifar10":
         return [(order[:LABELLED], order[LABELLED : 2 * LABELLED])]
     parts = order.tensor_split(FOLDS)
     return [(torch.cat([*parts[:fold], *parts[fold + 1 :]]), parts[fold]) for fold in range(FOLDS)]
+
+
+def average_late(run: ev.Run) -> None:
+    """The encoder becomes the mean of those of the last third of the epochs."""
+    kept = sorted(name for name in run.directory.checkpoints.names() if name.startswith("epoch-"))
+    late = [open_run(run.folder, checkpoint=name).encoder.state_dict() for name in kept[2 * len(kept) // 3 :]]
+    mean = {name: torch.stack([state[name].double() for state in late]).mean(dim=0) for name in late[0]}
+    run.opened.encoder.load_state_dict(mean)
 
 
 def measure(options: argparse.Namespace) -> dict[str, float]:
@@ -85,9 +103,11 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
         changes.pop("views")  # crops of another size
     left = options.minutes - (time.time() - options.born) / 60
     run = ev.train(train, out=options.out / f"{stem(options, options.child)}-run", minutes=left, **changes)
+    if options.child == AVERAGED:
+        average_late(run)
     made = run.embed(asked)
     rows, labels = torch.as_tensor(made.array), torch.as_tensor(made.labels)
-    each = [scores(rows[a], labels[a], rows[b], labels[b]) for a, b in splits(options.set, len(rows))]
+    each = [scores(rows[a], labels[a], rows[b], labels[b]) for a, b in splits(options.set, len(rows), asked)]
     steps, views = int(run.metrics[-1]["step"]), sum(crop.count for crop in run.opened.recipe.crops)
     means = {name: float(np.mean([known[name] for known in each])) for name in MEASURES}
     return {**means, "views": steps * views * run.config.batch_size}
