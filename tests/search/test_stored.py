@@ -12,6 +12,7 @@ import torch
 from eigenview.errors import DataError
 from eigenview.search import embed, open_embeddings, parts
 from eigenview.search.parts import Parts, Piece
+from eigenview.search.stored import save_embeddings
 from tests.search.encoders import PART, VIEW, small_encoder, write_pictures
 
 NAMES = [f"{number:02d}.png" for number in range(21)]
@@ -44,6 +45,20 @@ def test_late_vectors_are_read_and_checked_when_asked_for(written, suffix):
     place.write_bytes(spoilt)
     with pytest.raises(DataError, match=place.name):
         late.vectors  # noqa: B018
+
+
+@pytest.mark.parametrize("is_ours", [True, False])
+def test_new_vectors_with_the_names_of_earlier_ones_are_refused(written, is_ours):
+    """As a kill between the two renames leaves them."""
+    stored = open_embeddings(written / "out.npy")
+    stored = stored if is_ours else replace(stored, about=None)
+    before, after = written / "before.npy", written / "after.npy"
+    save_embeddings(stored, before)
+    save_embeddings(replace(stored, vectors=stored.vectors.flip(0), paths=stored.paths[::-1]), after)
+    assert torch.equal(open_embeddings(after).vectors, stored.vectors.flip(0))
+    after.replace(before)
+    with pytest.raises(DataError, match=r"before\.npy is damaged: its checksum does not fit; make it anew"):
+        open_embeddings(before)
 
 
 @pytest.mark.parametrize("name", ["index", "label", "path"])

@@ -1,5 +1,6 @@
 """The kinds of file that hold embeddings, each read into the same fields: our own, and those of others."""
 
+import hashlib
 import json
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -100,7 +101,10 @@ def read_npy(place: Path) -> Fields:
     paths = notes["path"]
     if not isinstance(paths, list) or [type(path) for path in paths] != [str] * len(vectors):
         raise ValueError(f"{side_file(place).name} must name a path for each of {len(vectors):,} rows")
-    return fields(place, vectors, index, paths, labels, about=_about(json.dumps(notes["about"])))
+    about = _about(json.dumps(notes["about"]))
+    if about is None and notes.get("digest", "") not in ("", hashlib.sha256(vectors.numpy().data).hexdigest()):
+        raise DataError(f"{printable(place)} is damaged: its checksum does not fit; make it anew")
+    return fields(place, vectors, index, paths, labels, about=about)
 
 
 def _read_parquet(place: Path) -> Fields:

@@ -1,5 +1,6 @@
 """A source in parts of fixed content: read, kept in a folder until all are there, and joined into one file."""
 
+import hashlib
 import json
 import shutil
 from collections import Counter
@@ -240,14 +241,17 @@ def _write_npy(out: Path, pieces: Pieces, rows: int, width: int, about: About | 
     index: list[int] = []
     paths: list[str] = []
     labels: list[int] = []
+    digest = hashlib.sha256()  # pairs the two files: a kill may fall between their renames
     with atomic_path(side_file(out)) as beside, atomic_path(out) as file:
         with file.open("wb") as array:
             header = {"descr": "<f4", "fortran_order": False, "shape": (rows, width)}
             np.lib.format.write_array_header_1_0(array, header)
             for piece in pieces():
-                array.write(piece.vectors.numpy().astype("<f4", copy=False).tobytes())
+                numbers = piece.vectors.numpy().astype("<f4", copy=False).tobytes()
+                array.write(numbers)
+                digest.update(numbers)
                 index += piece.index.tolist()
                 labels += piece.labels.tolist()
                 paths += piece.paths
-        notes |= {"index": index, "path": paths, "label": labels}
+        notes |= {"digest": digest.hexdigest(), "index": index, "path": paths, "label": labels}
         beside.write_text(json.dumps(notes, ensure_ascii=False), encoding="utf-8")
