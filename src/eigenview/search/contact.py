@@ -17,6 +17,7 @@ from eigenview.search.duplicate_sets import DuplicateSets
 from eigenview.search.neighbour_search import Answer
 from eigenview.search.pictures import Pictures, picture_of_file
 from eigenview.search.stored import Embeddings
+from eigenview.views.picture import paste_fitted
 
 TILE, GAP, MARGIN = 132, 14, 28
 LINE, HEADING = 17, 26
@@ -102,10 +103,7 @@ def _draw_tile(sheet: Image.Image, pen: ImageDraw.ImageDraw, tile: Tile, left: i
         middle = left + (TILE - pen.textlength(said, font=font(12))) / 2
         pen.text((middle, top + TILE // 2 - 8), said, fill=FAINT, font=font(12))
     else:
-        picture, factor = tile.picture.convert("RGB"), TILE / max(tile.picture.size)
-        size = max(1, round(picture.width * factor)), max(1, round(picture.height * factor))
-        shown = picture.resize(size, Image.Resampling.BICUBIC if factor > 1 else Image.Resampling.LANCZOS)
-        sheet.paste(shown, (left + (TILE - shown.width) // 2, top + (TILE - shown.height) // 2))
+        paste_fitted(sheet, tile.picture.convert("RGB"), left, top, TILE, Image.Resampling.BICUBIC)
     if tile.is_marked:
         pen.rectangle([left - 4, top - 4, left + TILE + 3, top + TILE + 3], outline=ACCENT, width=3)
     for number, line in enumerate(tile.lines):

@@ -16,6 +16,7 @@ from eigenview.views.photos import Cropper, Photo, Pixels
 from eigenview.views.recipe import Recipe
 
 _GAP, _HEADER, _MARGIN, _INK, _PAPER = 4, 16, 56, (40, 40, 40), (255, 255, 255)
+NEAREST = Image.Resampling.NEAREST  # pixels stay visible
 
 
 def show(
@@ -37,15 +38,11 @@ def show(
     if len(images) == 0:
         raise ShapeError("show needs at least one image; got none")
     numbers = list(range(len(images))) if indices is None else list(indices)
-    views = Views(recipe, seed=seed)
     if isinstance(images, Tensor):
-        batch = views(images, numbers, epoch=epoch)
+        batch = Views(recipe, seed=seed)(images, numbers, epoch=epoch)
         originals = [_in_colour(image) for image in images.cpu().permute(0, 2, 3, 1).numpy()]
     else:
-        cropper = Cropper(recipe, seed=seed)
-        cuts = [cropper(photo, epoch, number) for photo, number in zip(images, numbers, strict=True)]
-        stacked = [torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2) for crops in zip(*cuts, strict=True)]
-        batch = views.finish(stacked, numbers, epoch=epoch)
+        batch = photo_views(images, numbers, recipe, seed=seed, epoch=epoch)
         originals = [_in_colour(photo.pixels(reduce=1)) for photo in images]
     seen = zip(*view_pixels(batch, recipe), strict=True)
     rows = [[original, *map(_in_colour, pixels)] for original, pixels in zip(originals, seen, strict=True)]
@@ -53,6 +50,16 @@ def show(
     with atomic_path(Path(path)) as file:
         _grid(rows, titles, [f"item {number}" for number in numbers], cell).save(file, format="PNG")
     return Path(path)
+
+
+def photo_views(
+    photos: Sequence[Photo], indices: Sequence[int], recipe: Recipe, *, seed: int, epoch: int = 0
+) -> ViewBatch:
+    """Photos cropped and augmented as in training; ``indices`` are the items' numbers."""
+    cropper = Cropper(recipe, seed=seed)
+    cuts = [cropper(photo, epoch, number) for photo, number in zip(photos, indices, strict=True)]
+    stacked = [torch.from_numpy(np.stack(crops)).permute(0, 3, 1, 2) for crops in zip(*cuts, strict=True)]
+    return Views(recipe, seed=seed).finish(stacked, list(indices), epoch=epoch)
 
 
 def view_pixels(batch: ViewBatch, recipe: Recipe) -> list[Pixels]:
@@ -79,13 +86,13 @@ def _grid(rows: list[list[Image.Image]], titles: list[str], labels: list[str], c
     for row, (label, pictures) in enumerate(zip(labels, rows, strict=True)):
         pen.text((2, _HEADER + row * step + cell // 2 - 6), label, fill=_INK)
         for column, picture in enumerate(pictures):
-            fitted = _fit(picture, cell)
-            left, top = _MARGIN + column * step, _HEADER + row * step
-            sheet.paste(fitted, (left + (cell - fitted.width) // 2, top + (cell - fitted.height) // 2))
+            paste_fitted(sheet, picture, _MARGIN + column * step, _HEADER + row * step, cell)
     return sheet
 
 
-def _fit(picture: Image.Image, cell: int) -> Image.Image:
-    factor = cell / max(picture.size)
+def paste_fitted(sheet: Image.Image, picture: Image.Image, left: int, top: int, side: int, how: int = NEAREST) -> None:
+    """The whole picture in the middle of a square of the sheet: shrunk, or enlarged by the filter ``how``."""
+    factor = side / max(picture.size)
     size = (max(1, round(picture.width * factor)), max(1, round(picture.height * factor)))
-    return picture.resize(size, Image.Resampling.NEAREST if factor >= 1 else Image.Resampling.LANCZOS)
+    fitted = picture.resize(size, how if factor >= 1 else Image.Resampling.LANCZOS)
+    sheet.paste(fitted, (left + (side - fitted.width) // 2, top + (side - fitted.height) // 2))
