@@ -12,7 +12,7 @@ from eigenview.data import ArraySource, FolderSource
 from eigenview.errors import DataError
 from eigenview.evaluation import Observed, Task, diagnose_run, evaluate_run, extract, observe
 from eigenview.evaluation.observation import UNSEEN_EPOCH
-from eigenview.evaluation.run_look import label_stored_sample, save_sample
+from eigenview.evaluation.sampling import label_stored_sample, save_sample
 from eigenview.runs import OpenedRun, Sample, open_run
 from eigenview.views import Views
 

@@ -11,7 +11,7 @@ from PIL import Image
 
 from eigenview.data import open_source
 from eigenview.evaluation import Origin, mean_score
-from eigenview.evaluation.run_look import packed
+from eigenview.evaluation.sampling import packed
 from eigenview.methods import MethodParts
 from eigenview.runs import EncoderRecord, Packed, RunDirectory, Words, data_facts, read_config, write_sample
 from eigenview.runs.facts import EnvironmentFacts

@@ -17,7 +17,7 @@ from eigenview.evaluation.finetuning import finetune_scores
 from eigenview.evaluation.probe import view_probe_scores
 from eigenview.evaluation.protocol_scores import FEATURE_PROTOCOLS, FeatureProtocol, Split
 from eigenview.evaluation.protocols import PROBES
-from eigenview.evaluation.run_look import label_stored_sample
+from eigenview.evaluation.sampling import label_stored_sample
 from eigenview.evaluation.scores import over_repeats
 from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
 from eigenview.files import JSON, check_writable

@@ -16,7 +16,7 @@ from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import PROTOCOLS, Measuring, Subject, Task, diagnose_run, evaluate
 from eigenview.evaluation.features import Features
 from eigenview.evaluation.observation import Observation
-from eigenview.evaluation.run_look import save_sample
+from eigenview.evaluation.sampling import save_sample
 from eigenview.evaluation.subjects import split_by_class
 from eigenview.files import file_digest
 from eigenview.graph.nearest import nearest
