@@ -13,6 +13,7 @@ from eigenview.export import export
 from eigenview.labels import Labeller, spread_labels
 from eigenview.labels.label_files import numbered
 from eigenview.search import embed, open_embeddings
+from eigenview.views import CentreView
 from tests.search.encoders import VIEW, small_encoder, write_pictures
 
 NAMES = [f"{number:02d}.png" for number in range(16)]
@@ -41,10 +42,12 @@ def test_onnxruntime_gives_the_probabilities_of_the_classes(labeller: Labeller, 
     assert np.allclose(theirs, ours.numpy(), atol=1e-4)
 
 
-def test_a_head_on_another_encoder_or_for_another_format_is_refused(labeller: Labeller, tmp_path: Path):
+def test_a_head_on_another_encoder_or_view_or_for_another_format_is_refused(labeller: Labeller, tmp_path: Path):
     pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
     with pytest.raises(DataError, match=r"this head reads vectors of .*, not of this encoder"):
         export(small_encoder(seed=1), "onnx", tmp_path / "out.onnx", view=VIEW, head=labeller)
+    with pytest.raises(DataError, match=r"sees them at resize=32, size=32: export the run whose embeddings"):
+        export(small_encoder(), "onnx", tmp_path / "out.onnx", view=CentreView(32, 32), head=labeller)
     with pytest.raises(SettingError, match="a head goes with the encoder to onnx alone; got safetensors"):
         export(small_encoder(), "safetensors", tmp_path / "out.safetensors", view=VIEW, head=labeller)
     assert list(tmp_path.iterdir()) == []

@@ -93,7 +93,7 @@ def export(
         card = replace(card, architecture=architecture_of(encoder, to), options=options_of(encoder))
     if head is not None:
         labeller = head if isinstance(head, Labeller) else read_labeller(head)
-        encoder, card = with_head(encoder, labeller), replace(card, classes=labeller.classes)
+        encoder, card = with_head(encoder, labeller, seen), replace(card, classes=labeller.classes)
     with atomic_path(place) as file:
         difference = _write_checked(encoder, card, file)
     if place.suffix in (".pth", ".pt"):

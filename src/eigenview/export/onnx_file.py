@@ -24,6 +24,8 @@ from eigenview.labels import Head, Labeller
 from eigenview.nn import POOLED, Encoder
 from eigenview.nn.encoder import Step
 from eigenview.runs.card import KEY, Card
+from eigenview.search.makers import views_apart
+from eigenview.views import CentreView
 
 TOLERANCE = 1e-4  # largest difference allowed, as a share of the largest feature: rounding in another order
 CHECKED_BATCHES = (1, 2, 5)  # none of them alone shows that the number is free
@@ -155,14 +157,23 @@ class LabellingEncoder(Encoder):
         return Head(self.get_buffer("weight"), self.get_buffer("bias")).probabilities(rows)
 
 
-def with_head(encoder: Encoder, labeller: Labeller) -> LabellingEncoder:
-    """The two in one; a head that was made on the vectors of another encoder, or of another layer, is refused."""
+def with_head(encoder: Encoder, labeller: Labeller, view: CentreView) -> LabellingEncoder:
+    """The two in one; a head that was made on vectors of another encoder or layer, or through another view, is refused.
+
+    ``view`` is what the exported encoder's images are seen through.
+    """
     if labeller.layer != POOLED:
         raise SettingError(f"this head reads the layer {labeller.layer}; only heads on {POOLED} are exported")
     if labeller.encoder and labeller.encoder != (own := weights_identity(encoder)):
         raise DataError(
             f"this head reads vectors of {labeller.run} ({labeller.encoder}), not of this encoder ({own}): "
             "export the one whose embeddings were labelled"
+        )
+    if labeller.view and labeller.view != repr(view):
+        own, other = views_apart(labeller.view, repr(view))
+        raise DataError(
+            f"this head reads pictures seen at {own}, this encoder sees them at {other}: export the run whose "
+            f"embeddings were labelled ({labeller.run})"
         )
     if len(labeller.projection.mean) != encoder.feature_width:
         raise DataError(

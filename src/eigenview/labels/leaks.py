@@ -17,6 +17,7 @@ from eigenview.graph.nearest import nearest
 from eigenview.graph.principal import projection
 from eigenview.names import printable
 from eigenview.progress import progress_bar
+from eigenview.search.makers import views_apart
 from eigenview.search.pictures import Pictures
 from eigenview.search.stored import Embeddings
 
@@ -70,7 +71,7 @@ def shared_pictures(
 ) -> SharedPictures:
     """Which pictures of ``second`` are in ``first``: the ``tried`` nearest of each are compared on the pixels.
 
-    Both must be vectors of one encoder. Pictures are found as on contact sheets, or in ``sources``.
+    Both must be vectors of one encoder, through one view. Pictures are found as on contact sheets, or in ``sources``.
     """
     if first.width != second.width:
         raise DataError(
@@ -82,6 +83,12 @@ def shared_pictures(
         raise DataError(
             f"two sets are compared by vectors of one encoder; {printable(first.place)} was made by {a.run}, "
             f"{printable(second.place)} by {b.run}: embed both with one"
+        )
+    if a is not None and b is not None and a.view != b.view:
+        own, other = views_apart(a.view, b.view)
+        raise DataError(
+            f"two sets are compared through one view; {printable(first.place)} was made at {own}, "
+            f"{printable(second.place)} at {other}: embed both alike (--size, or the same run)"
         )
     to_rows = projection(first.vectors, directions=DIRECTIONS)
     near = nearest(to_rows(first.vectors), to_rows(second.vectors), k=min(tried, len(first)))

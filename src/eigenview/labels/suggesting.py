@@ -1,7 +1,7 @@
 """Labels of stored images from a few: which to label, what the rest are with how sure that is, and what later ones are.
 
 What the command line and Python share. The head that labels later pictures is kept in a file of its own with the
-classes, and with which encoder's vectors it reads.
+classes, with which encoder's vectors it reads, and with the view that its pictures were seen through.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from eigenview.labels.spreading import harmonic, label_spreading, poisson
 from eigenview.names import Table, did_you_mean, printable
 from eigenview.nn import POOLED
 from eigenview.search.approximate import Recall
+from eigenview.search.makers import views_apart
 from eigenview.search.stored import Embeddings
 from eigenview.tensors import read_sealed, save_tensors, sealed
 
@@ -41,6 +42,7 @@ SPREADERS: Table[Spreader] = Table(
     },
 )
 HEAD = ".safetensors"  # of the file of a head
+MAKER = ("encoder", "run", "layer", "view")  # what a head knows about how its vectors were made
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class Labeller:
     encoder: str = ""  # hash of the one whose vectors it reads; empty where nobody knows
     run: str = ""  # what that was called
     layer: str = POOLED
+    view: str = ""  # that pictures were seen through; empty where nobody knows, as in files of before
 
     def probabilities(self, vectors: Tensor) -> Tensor:
         """(n, K) of vectors (n, d), rows summing to 1."""
@@ -83,6 +86,13 @@ class Labeller:
                 f"this head reads vectors of {self.run} ({self.encoder}); {printable(stored.place)} was made by "
                 f"another, {about.run} ({about.encoder}): embed with the first"
             )
+        if self.view and about is not None and about.view != self.view:
+            own, other = views_apart(self.view, about.view)
+            raise DataError(
+                f"this head reads pictures seen at {own}; {printable(stored.place)} was made at {other}: embed as the "
+                "first (--size, or the same run)"
+            )
+        _check_certain(certain)
         given = torch.zeros(len(stored), dtype=torch.bool)
         return Suggestions(stored, self.classes, self.probabilities(stored.vectors), given, certain, self)
 
@@ -93,7 +103,8 @@ class Labeller:
         tensors = {"weight": self.head.weight, "bias": self.head.bias, "mean": self.projection.mean}
         if self.projection.centre is not None and self.projection.directions is not None:
             tensors |= {"centre": self.projection.centre, "directions": self.projection.directions}
-        notes = {"labels": to_json(_Notes(self.classes, self.projection.least, self.encoder, self.run, self.layer))}
+        said = _Notes(self.classes, self.projection.least, self.encoder, self.run, self.layer, view=self.view)
+        notes = {"labels": to_json(said)}
         with atomic_path(place) as file:
             save_tensors(file, tensors, metadata=sealed(tensors, notes))
         return place
@@ -107,6 +118,7 @@ class _Notes:
     run: str = ""
     layer: str = POOLED
     version: int = 1
+    view: str = ""
 
 
 @dataclass(frozen=True)
@@ -186,8 +198,7 @@ def spread_labels(
     Later pictures are labelled by a head in any case, whichever ``way`` these were.
     """
     spreader = SPREADERS.find(way)
-    if not 0 <= certain <= 1:
-        raise SettingError(f"certain is a probability, 0 to 1; got {certain}")
+    _check_certain(certain)
     if len(given.classes) == 1:
         raise DataError(f"{given}; label an image of another class")
     kept = kept_graph(stored, engine=engine)
@@ -197,13 +208,8 @@ def spread_labels(
         probabilities = live.probabilities()
     else:
         probabilities = spreader(kept.graph, given.labels, classes=len(given.classes), sizes=shares)
-    about = stored.about
-    labeller = Labeller(
-        live.head(),
-        kept.projection,
-        given.classes,
-        **({} if about is None else {"encoder": about.encoder, "run": about.run, "layer": about.layer}),
-    )
+    told = {} if stored.about is None else {name: getattr(stored.about, name) for name in MAKER}
+    labeller = Labeller(live.head(), kept.projection, given.classes, **told)
     is_given = given.labels != NO_LABEL
     return Suggestions(stored, given.classes, probabilities, is_given, certain, labeller, kept.recall)
 
@@ -224,12 +230,17 @@ def read_labeller(file: str | Path) -> Labeller:
         raise DataError(f"{printable(place)} does not fit together: it was edited or damaged")
     projection = Projection(tensors["mean"], notes.least, tensors.get("centre"), directions)
     head = Head(tensors["weight"], tensors["bias"])
-    return Labeller(head, projection, notes.classes, notes.encoder, notes.run, notes.layer)
+    return Labeller(head, projection, notes.classes, **{name: getattr(notes, name) for name in MAKER})
 
 
 def head_beside(out: Path) -> Path:
     """``labels.csv`` → ``labels.head.safetensors``."""
     return out.with_name(f"{out.stem}.head{HEAD}")
+
+
+def _check_certain(certain: float) -> None:
+    if not 0 <= certain <= 1:
+        raise SettingError(f"certain is a probability, 0 to 1; got {certain}")
 
 
 def _shares(sizes: Mapping[str, float], classes: Sequence[str]) -> Tensor:

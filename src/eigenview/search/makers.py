@@ -1,6 +1,7 @@
 """What makes vectors (an encoder, its view, a layer), and what a file of them says about it."""
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -36,6 +37,13 @@ class About:
     version: str
     digest: str = ""  # SHA-256 of the vectors, row by row; empty in files of before
     loaded: dict[str, str] = field(default_factory=dict)  # name, library, weights, digest of the encoder to begin with
+
+
+def views_apart(*views: str) -> list[str]:
+    """What two views that embeddings tell of differ in, of each: ``resize=64, size=64`` and ``resize=96, size=96``."""
+    parts = [dict(re.findall(r"(\w+)=(\(.*?\)|[^,()]+)", view)) for view in views]
+    names = [name for name in {**parts[0], **parts[1]} if parts[0].get(name) != parts[1].get(name)]
+    return [", ".join(f"{name}={part.get(name, False)}" for name in names) for part in parts] if names else list(views)
 
 
 def anchored(spec: str | Path) -> str:
