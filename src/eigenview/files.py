@@ -231,10 +231,10 @@ def inside(folder: Path, name: str) -> Path:
     return path
 
 
-def free_path(name: str, suffix: str) -> Path:
-    """``NAME.csv`` in the working directory, numbered where that is taken."""
+def free_path(name: str, suffix: str, *, is_free: Callable[[Path], bool] | None = None) -> Path:
+    """``NAME.csv`` in the working directory, numbered where that is taken, or where it is not what ``is_free`` says."""
     places = (Path(f"{name}{'' if number == 1 else f'-{number}'}{suffix}") for number in count(1))
-    return next(place for place in places if not os.path.lexists(place))
+    return next(place for place in places if (is_free(place) if is_free else not os.path.lexists(place)))
 
 
 def file_digest(path: Path, kind: str = "sha256") -> str:

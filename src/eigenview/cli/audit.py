@@ -42,16 +42,23 @@ class Options(RunOptions):
     outliers: Annotated[int, Word("N")] = Field(20, ge=0)  # odd ones out to name
     copies: bool = True  # look for copies of one picture within the set
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # .csv or .parquet; audit-NAME.csv unless given
-    sheet: Annotated[Path | None, Word("FILE")] = None  # a contact sheet of suspects and odd ones out, .png
+    sheet: Annotated[Path | None, Word("FILE")] = None  # a contact sheet of all that was found, .png
     seed: int = Field(0, ge=0)  # of the folds
     overwrite: bool = False  # replace files that are there already
     as_json: AsJson = False  # print what was found as JSON, and write nothing unless -o says so
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import checked_places, graph_told, open_or_embed, open_pictures_of, table_place
+    from eigenview.cli.embedded import (
+        checked_places,
+        graph_told,
+        open_or_embed,
+        open_pictures_of,
+        report_folder,
+        table_place,
+    )
     from eigenview.labels import audit, own_labels, read_labels
-    from eigenview.labels.sheets import Shown, keep_audit, labels_sheet
+    from eigenview.labels.sheets import doubtful_groups, keep_audit, labels_sheet
 
     checked_places(options.out, options.sheet, overwrite=options.overwrite)
     stored, opened = open_or_embed(options.place, options.source, options, output)
@@ -70,20 +77,24 @@ def run(options: Options, output: Output) -> None:
             seed=options.seed,
         )
     output.result(json.loads(audited.to_json()))
-    if opened is not None:
-        keep_audit(opened.folder, audited, stored)
     out = table_place(options.out, "audit", stored, writes=not options.as_json)
+    kept = report_folder(options, options.place, options.source, opened, writes=out is not None)
+    if kept is not None:
+        keep_audit(kept, audited, stored, source)
     if not options.as_json:
         output.say("\n".join(audited.lines()))
     if out is not None:
         output.say(f"{audited.write(out, overwrite=options.overwrite)}: all of it")
     if options.sheet is not None:
-        suspects = [
-            (each.row, (f"{each.given} → {each.suggested}", f"{each.probability:.0%}")) for each in audited.suspects
-        ]
-        odd = [(each.row, (audited.given.get(each.row, ""),)) for each in audited.outliers]
-        groups = [Shown(f"{len(suspects):,} labels that are probably wrong", suspects), Shown("Like no others", odd)]
-        labels_sheet("Doubtful labels", groups, stored, options.sheet, source=source, overwrite=options.overwrite)
+        labels_sheet(
+            "Doubtful labels",
+            doubtful_groups(audited),
+            stored,
+            options.sheet,
+            source=source,
+            other=against,
+            overwrite=options.overwrite,
+        )
         output.say(f"to look at: {options.sheet}")
 
 
@@ -103,4 +114,4 @@ def _other_set(options: Options, opened: OpenedRun | None, stored: Embeddings, o
                 "hand: give --against as a file of embeddings"
             )
         opened = open_with(options, folder, output)
-    return embed_beside(opened, str(options.against), output)
+    return open_embeddings(embed_beside(opened, str(options.against), output))

@@ -9,6 +9,7 @@ Examples:
   eigenview choose runs/photos -n 10 --labels answers.csv -o more.csv
 """
 
+import shlex
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -22,9 +23,11 @@ from eigenview.cli.run_options import RunOptions
 class Options(RunOptions):
     place: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name (with
     # --source), or embeddings as .parquet, .npy or .npz
-    source: Annotated[str | None, Word("SOURCE")] = None  # the images, where they are not embedded yet
+    source: Annotated[str | None, Word("SOURCE")] = None  # the images, where they are not embedded yet; of a file of
+    # vectors, the pictures they were made of
     count: Annotated[int, Word("N", "-n")] = Field(10, ge=1)  # pictures to choose
     labels: Annotated[tuple[Path, ...], Word("FILE ...")] = ()  # what was labelled so far: tables with name and label
+    column: Annotated[str | None, Word("NAME")] = None  # of the tables, that holds the labels; label unless given
     way: Literal["coverage", "typical", "maxherding", "random"] = "coverage"  # of choosing
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # .csv or .parquet; choose-NAME.csv unless given
     sheet: Annotated[Path | None, Word("FILE")] = None  # a contact sheet of them as well, .png
@@ -35,13 +38,13 @@ class Options(RunOptions):
 
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import checked_places, graph_told, open_or_embed, open_pictures_of, table_place
-    from eigenview.labels.label_files import read_labels
+    from eigenview.labels.label_files import read_labels, write_table
     from eigenview.labels.sheets import Shown, labels_sheet
     from eigenview.labels.suggesting import choose_images
 
     checked_places(options.out, options.sheet, overwrite=options.overwrite)
     stored, _ = open_or_embed(options.place, options.source, options, output)
-    given = read_labels(options.labels, stored) if options.labels else None
+    given = read_labels(options.labels, stored, column=options.column) if options.labels else None
     if given is not None:
         output.say(str(given))
     with graph_told(output, stored):
@@ -49,10 +52,10 @@ def run(options: Options, output: Output) -> None:
     output.result({"names": list(chosen.names), "rows": list(chosen.rows)})
     out = table_place(options.out, "choose", stored, writes=not options.as_json)
     if out is not None:
-        chosen.write(out, overwrite=options.overwrite)
-        output.say(
-            f"{out}: {len(chosen.names):,} pictures to label; fill in the column label, leave it empty if unsure"
-        )
+        column = options.column or "label"
+        write_table(out, {"name": chosen.names, column: [""] * len(chosen.names)}, overwrite=options.overwrite)
+        said = f"fill in the column {column}, leave it empty if unsure"
+        output.say(f"{out}: {len(chosen.names):,} pictures to label; {said}")
     if options.sheet is not None:
         shown = Shown("", [(row, (f"{number}",)) for number, row in enumerate(chosen.rows, start=1)])
         source = open_pictures_of(options.place, options.source)
@@ -60,6 +63,13 @@ def run(options: Options, output: Output) -> None:
         labels_sheet(title, [shown], stored, options.sheet, source=source, overwrite=options.overwrite)
         output.say(f"to look at: {options.sheet}")
     if out is not None:
-        more = "" if options.source is None else f" --source {options.source}"
-        files = " ".join(map(str, [*options.labels, out]))
-        output.say(f"then: eigenview spread {options.place}{more} --labels {files}", style="dim")
+        output.say(f"then: {_spread_words(options, out)}", style="dim")
+
+
+def _spread_words(options: Options, out: Path) -> str:
+    """The command that spreads the labels, once they are filled in."""
+    words = ["eigenview", "spread", str(options.place)]
+    for name in ("source", *RunOptions.model_fields, "column"):
+        if (value := getattr(options, name)) != Options.model_fields[name].default:
+            words += [f"--{name.replace('_', '-')}", str(value)]
+    return shlex.join([*words, "--labels", *map(str, [*options.labels, out])])

@@ -1,5 +1,6 @@
 """Embeddings as the verbs want them, and what those that use them share: tables, pictures, how long a graph takes."""
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -7,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from eigenview.cli.output import Output
-from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait
+from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait, vectors_folder
 from eigenview.data import Source
 from eigenview.data.rowgroups import read_schema
 from eigenview.files import free_path
@@ -15,11 +16,11 @@ from eigenview.labels.graph import graph_seconds, kept_recall
 from eigenview.labels.label_files import check_place
 from eigenview.labels.suggesting import HEAD, Suggestions, head_beside
 from eigenview.progress import progress_bar
-from eigenview.runs import OpenedRun, folder_for
+from eigenview.runs import EMBEDDINGS, OpenedRun, folder_for
 from eigenview.search import Embeddings, embed, open_embeddings, open_pictures
 from eigenview.search.contact import plain_name_of
 from eigenview.search.embedding import Embedded
-from eigenview.search.formats import VECTOR_COLUMNS, column_of
+from eigenview.search.formats import VECTOR_COLUMNS, column_of, stored_about
 from eigenview.search.makers import anchored
 from eigenview.tensors import map_array
 
@@ -56,24 +57,43 @@ def open_or_embed(
 ) -> tuple[Embeddings, OpenedRun | None]:
     """The embeddings in a file, of a run, or of an encoder by name; and the run, if there is one.
 
-    A run without any embeds ``source``, or what it was trained on, first. ``is_late``: vectors are read when asked for.
+    A run embeds ``source`` first, or where nothing is embedded, what it was trained on. ``is_late``: vectors are read
+    when asked for.
     """
     if given.suffix in VECTORS:
         return open_embeddings(given, is_late=is_late), None
     run = open_with(options, given, output, source)
-    if source is not None or run.directory.embeddings is None:
-        spec = source or run.directory.source
-        output.say(f"embedding {spec} (once; what is there already is kept)", style="dim")
-        embed_shown(run, spec, None, output, network=source is not None)  # no address of a run's settings is fetched
-    return open_embeddings(run.folder, is_late=is_late), run
+    if source is None and run.directory.embeddings is not None:
+        return open_embeddings(run.folder, is_late=is_late), run
+    spec = source or run.directory.source
+    file = embed_beside(run, spec, output, network=source is not None)  # no address of a run's settings is fetched
+    return open_embeddings(file, is_late=is_late), run
 
 
-def embed_beside(run: OpenedRun, source: str, output: Output) -> Embeddings:
-    """The embeddings of any images, kept in the run's folder: of others than its own, under a name of their own."""
-    is_own = anchored(source) == anchored(run.directory.source)
-    out = None if is_own else run.folder / f"embeddings-{folder_for('', source).name}.parquet"
-    output.say(f"embedding {source} (once; what is there already is kept)", style="dim")
-    return open_embeddings(embed_shown(run, source, out, output).path)
+def embed_beside(run: OpenedRun, source: str, output: Output, **options: Any) -> Path:
+    """The file of the embeddings of any images, in the run's folder: of others than its own, under their own name."""
+    file = _place_beside(run, source)
+    place = "" if file.name == EMBEDDINGS[0] else f" into {file}"
+    output.say(f"embedding {source}{place} (once; what is there already is kept)", style="dim")
+    return embed_shown(run, source, file, output, **options).path
+
+
+def _place_beside(run: OpenedRun, source: str) -> Path:
+    """``RUN/embeddings.parquet``, or where that is of other images ``embeddings-NAME.parquet``, numbered if need be."""
+    own, spec = run.folder / EMBEDDINGS[0], anchored(source)
+    if _is_of(own, spec) if own.is_file() else spec == anchored(run.directory.source):
+        return own
+    name = run.folder / f"embeddings-{folder_for('', source).name}"
+    return free_path(str(name), ".parquet", is_free=lambda place: not place.exists() or _is_of(place, spec))
+
+
+def _is_of(file: Path, spec: str) -> bool:
+    """Whether a file holds embeddings of what ``spec`` opens, as far as it can be read."""
+    try:
+        about, *_ = stored_about(file)
+    except (OSError, ValueError, KeyError, AttributeError):
+        return False
+    return about is not None and about.spec == spec
 
 
 def checked_places(out: Path | None, sheet: Path | None, *, overwrite: bool, has_head: bool = False) -> None:
@@ -87,10 +107,23 @@ def checked_places(out: Path | None, sheet: Path | None, *, overwrite: bool, has
 
 
 def table_place(out: Path | None, verb: str, stored: Embeddings, *, writes: bool) -> Path | None:
-    """Where a verb's table goes: there, or ``VERB-NAME.csv``; None where nothing is to be written."""
+    """Where a verb's table goes: there, or ``VERB-NAME.csv``, with no head of before beside it; None: nowhere."""
     if out is not None or not writes:
         return out
-    return free_path(f"{verb}-{plain_name_of(stored)}", ".csv")
+    return free_path(
+        f"{verb}-{plain_name_of(stored)}",
+        ".csv",
+        is_free=lambda place: not any(map(os.path.lexists, (place, head_beside(place)))),
+    )
+
+
+def report_folder(
+    options: RunOptions, place: Path, source: str | None, opened: OpenedRun | None, *, writes: bool
+) -> Path | None:
+    """Where the report looks for what was said of labels: in the run, or in ``runs/FILE`` of vectors; None: nowhere."""
+    if opened is not None:
+        return opened.folder
+    return vectors_folder(options, place, source).folder if writes or options.keep_in is not None else None
 
 
 def say_graph(output: Output, stored: Embeddings) -> None:

@@ -25,14 +25,13 @@ from eigenview.errors import SettingError
 if TYPE_CHECKING:
     from eigenview.labels.suggesting import Suggestions
 
-SHEET_EACH = 16  # pictures of each class on the sheet
-
 
 class Options(RunOptions):
     place: Annotated[Path, positional("RUN|ENCODER|FILE")]  # a run directory, an encoder by name (with
     # --source), or embeddings as .parquet, .npy or .npz
     labels: Annotated[tuple[Path, ...], Word("FILE ...")]  # the labels you gave: tables with name and label
-    source: Annotated[str | None, Word("SOURCE")] = None  # the images, where they are not embedded yet
+    source: Annotated[str | None, Word("SOURCE")] = None  # the images, where they are not embedded yet; of a file of
+    # vectors, the pictures they were made of
     certain: Annotated[float, Word("P")] = Field(0.0, ge=0, le=1)  # no label where its probability is below
     sizes: Annotated[tuple[str, ...], Word("CLASS=N ...")] = ()  # how many pictures of each class there are, or their
     # shares; taken as alike unless given
@@ -48,7 +47,7 @@ class Options(RunOptions):
 def run(options: Options, output: Output) -> None:
     from eigenview.cli import embedded
     from eigenview.labels.label_files import read_labels
-    from eigenview.labels.sheets import Shown, keep_suggestions, labels_sheet, surest_and_least
+    from eigenview.labels.sheets import keep_suggestions, labels_sheet, suggested_groups
     from eigenview.labels.suggesting import head_beside, spread_labels
 
     embedded.checked_places(options.out, options.sheet, overwrite=options.overwrite, has_head=True)
@@ -56,23 +55,20 @@ def run(options: Options, output: Output) -> None:
     stored, opened = embedded.open_or_embed(options.place, options.source, options, output)
     given = read_labels(options.labels, stored, column=options.column)
     output.say(str(given))
+    source = embedded.open_pictures_of(options.place, options.source)
     with embedded.graph_told(output, stored):
         spread = spread_labels(stored, given, sizes=sizes, way=options.way, certain=options.certain)
     output.result(suggestions_json(spread))
-    if opened is not None:
-        keep_suggestions(opened.folder, spread)
     out = embedded.table_place(options.out, "spread", stored, writes=not options.as_json)
+    kept = embedded.report_folder(options, options.place, options.source, opened, writes=out is not None)
+    if kept is not None:
+        keep_suggestions(kept, spread, source)
     if out is not None:
         embedded.say_labels(spread, spread.write(out, overwrite=options.overwrite), output)
         head = spread.labeller.save(head_beside(out), overwrite=options.overwrite)
         output.say(f"{head}: labels later pictures (eigenview predict {head} RUN --source SOURCE)", style="dim")
     if options.sheet is not None:
-        groups = []  # of each class the pictures that are surest, and then those that are least sure
-        for number, name in enumerate(spread.classes):
-            rows, count = surest_and_least(spread, number, SHEET_EACH)
-            shown = [(row, (f"{float(spread.probability[row]):.0%}",)) for row in rows]
-            groups.append(Shown(f"{name}: {count:,}, the surest and the least sure", shown))
-        source = embedded.open_pictures_of(options.place, options.source)
+        groups = suggested_groups(spread)
         labels_sheet("Suggested labels", groups, stored, options.sheet, source=source, overwrite=options.overwrite)
         output.say(f"to look at: {options.sheet}")
 

@@ -18,16 +18,18 @@ from eigenview.search.pictures import Pictures
 from eigenview.search.stored import Embeddings
 
 MOST = 96  # pictures under one heading
+SETS, SHEET_EACH = 24, 16  # of copies, and of leaks, on a sheet; pictures of a class there
 SIDE, QUALITY = 72, 82  # of a small picture
 EACH, CLASSES, SUSPECTS = 12, 40, 60  # pictures of a class, classes, suspects
 
 
 @dataclass(frozen=True)
 class Shown:
-    """Pictures under a heading: rows, and what stands below each before its name."""
+    """Pictures under a heading: rows, and what stands below each before its name; then some of another set."""
 
     heading: str
     pictures: Sequence[tuple[int, tuple[str, ...]]]
+    others: Sequence[tuple[int, tuple[str, ...]]] = ()
 
 
 def labels_sheet(
@@ -37,24 +39,57 @@ def labels_sheet(
     out: str | Path,
     *,
     source: Source | None = None,
+    other: Embeddings | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """A PNG of groups of pictures, at most 96 of each."""
+    """A PNG of groups of pictures, at most 96 of each; ``other`` is the other set."""
     place = Path(out)
     check_place(place, overwrite=overwrite, suffixes=(".png",))
-    pictures = Pictures(stored, source)
+    pictures, others = Pictures(stored, source), Pictures(stored if other is None else other)
     blocks = [
         Block(
             shown.heading + (f" ({MOST} of {len(shown.pictures):,})" if len(shown.pictures) > MOST else ""),
             None,
-            tuple(
-                Tile(pictures.of_row(row), (*lines, stored.paths[row].replace("\\", "/").rpartition("/")[2]))
-                for row, lines in shown.pictures[:MOST]
-            ),
+            _tiles(shown.pictures[:MOST], pictures) + _tiles(shown.others, others),
         )
         for shown in groups
     ]
     return write_sheet(title, blocks, place, columns=COLUMNS)
+
+
+def _tiles(shown: Sequence[tuple[int, tuple[str, ...]]], pictures: Pictures) -> tuple[Tile, ...]:
+    paths = pictures.embeddings.paths
+    return tuple(
+        Tile(pictures.of_row(row), (*lines, paths[row].replace("\\", "/").rpartition("/")[2])) for row, lines in shown
+    )
+
+
+def suggested_groups(spread: Suggestions) -> list[Shown]:
+    """Of each class the pictures that are surest, and then those that are least sure."""
+    groups = []
+    for number, name in enumerate(spread.classes):
+        rows, count = surest_and_least(spread, number, SHEET_EACH)
+        shown = [(row, (f"{float(spread.probability[row]):.0%}",)) for row in rows]
+        groups.append(Shown(f"{name}: {count:,}, the surest and the least sure", shown))
+    return groups
+
+
+def doubtful_groups(audited: Audit) -> list[Shown]:
+    """Suspects, odd ones out, and side by side copies of one picture, and pictures that are in both sets."""
+    suspects = [
+        (each.row, (f"{each.given} → {each.suggested}", f"{each.probability:.0%}")) for each in audited.suspects
+    ]
+    odd = [(each.row, (audited.given.get(each.row, ""),)) for each in audited.outliers]
+    groups = [Shown(f"{len(suspects):,} labels that are probably wrong", suspects), Shown("Like no others", odd)]
+    copies = () if audited.copies is None else audited.copies.sets
+    for number, copied in enumerate(copies[:SETS], start=1):
+        members = [(member.row, (audited.given.get(member.row, ""),)) for member in copied.members]
+        groups.append(Shown(f"Copies of one picture, set {number} of {len(copies):,}", members))
+    leaks = () if audited.leaks is None else audited.leaks.pairs
+    for number, pair in enumerate(leaks[:SETS], start=1):
+        own, other = ((row, (label or "",)) for row, label in zip(pair.rows, pair.labels, strict=True))
+        groups.append(Shown(f"Here and in the other set, {number} of {len(leaks):,}", [own], [other]))
+    return [group for group in groups if group.pictures]
 
 
 def surest_and_least(spread: Suggestions, number: int, most: int) -> tuple[list[int], int]:
