@@ -26,9 +26,9 @@ HEADINGS: dict[Kind, tuple[str, str, str]] = {  # short, heading, how to read it
         "Labels that disagree with their image's neighbourhood, with what they probably are and how probable that is.",
     ),
     "outliers": (
-        "Labelled outliers",
-        "Odd ones out among the labelled",
-        "Labelled images that are like no others: rarities, mistakes, or what does not belong.",
+        "Outliers of the audit",
+        "Odd ones out, by the audit",
+        "Of all images, labelled or not, those that are like no others: rarities, mistakes, or what does not belong.",
     ),
 }
 
