@@ -3,9 +3,10 @@
 from eigenview.search.contact import contact_sheet, duplicates_sheet
 from eigenview.search.duplicate_sets import DuplicateSets, duplicates
 from eigenview.search.embedding import embed
-from eigenview.search.looking import evaluate_vectors, look, look_at_vectors
+from eigenview.search.looking import look, look_at_vectors
 from eigenview.search.neighbour_search import Answer, answers_json, find_by_words, find_captions, neighbours
 from eigenview.search.pictures import open_pictures
+from eigenview.search.scoring import evaluate_vectors
 from eigenview.search.stored import Embeddings, open_embeddings
 
 __all__ = [
