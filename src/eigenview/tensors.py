@@ -74,11 +74,19 @@ def map_array(path: Path) -> NDArray[Any]:
         array = np.load(path, mmap_mode="c", allow_pickle=False)
     except Exception as error:  # a header that lies makes NumPy raise nearly anything
         rule = f"{printable(path)} must be an .npy file of numbers (np.save writes one)"
-        raise DataError(f"{rule}: {reason_of(error)}") from None
+        raise DataError(f"{rule}: {why_no_array(error)}") from None
     if not isinstance(array, np.ndarray):
         array.close()
         raise DataError(f"{printable(path)} must be an .npy file with one array, not an .npz archive")
     return array
+
+
+def why_no_array(error: Exception) -> str:
+    """What NumPy says of a file, but where it takes anything unknown for a pickle and advises to trust it."""
+    text = str(error)
+    if "Object arrays" in text or "Python objects" in text:
+        return "it holds Python objects, which are never loaded; save plain arrays"
+    return "it is not readable as an array" if "pickle" in text else reason_of(error)
 
 
 def _why(text: str) -> str:

@@ -6,6 +6,7 @@ import torch
 
 from eigenview.data import ArraySource, BatchSource, arrays, subset
 from eigenview.errors import DataError, SettingError
+from eigenview.tensors import map_array
 
 
 def some_images(*shape: int) -> np.ndarray:
@@ -76,6 +77,15 @@ def test_pickles_are_refused(tmp_path):
     for name in ("objects.npy", "objects.npz"):
         with pytest.raises(DataError, match="Python objects, which are never loaded"):
             ArraySource.from_file(tmp_path / name)
+
+
+@pytest.mark.parametrize("name", ["junk.npy", "junk.npz"])
+def test_what_is_no_array_is_not_called_a_pickle(tmp_path, name):
+    (tmp_path / name).write_bytes(b"neither numbers nor pictures")
+    with pytest.raises(DataError, match=r"is not a readable \.npy or \.npz file: it is not readable as an array$"):
+        ArraySource.from_file(tmp_path / name)
+    with pytest.raises(DataError, match=r"of numbers \(np\.save writes one\): it is not readable as an array$"):
+        map_array(tmp_path / name)
 
 
 def test_mistakes_are_told_in_one_line(tmp_path):

@@ -18,10 +18,12 @@ from eigenview.data.places import Place, is_address, open_place, size_of
 from eigenview.data.source import LARGEST_LABEL, NO_LABEL, Labels, Unannotated
 from eigenview.errors import DataError, SettingError
 from eigenview.names import printable
+from eigenview.tensors import why_no_array
 
 MAP_ABOVE = 1 << 28  # bytes: a quarter of a gigabyte is read at once, more is mapped
 IMAGE_KEYS = ("images", "image", "x", "data", "X", "arr_0")
 LABEL_KEYS = ("labels", "label", "y", "Y", "arr_1")
+UNREADABLE = "is not a readable .npy or .npz file"
 
 
 class ArraySource(Unannotated):
@@ -99,7 +101,7 @@ def read_arrays(place: Place, **names: Sequence[str]) -> dict[str, Array]:
     """
     first = next(iter(names))
     try:
-        with open_place(place) as file, blamed_on(place, "is not a readable .npy or .npz file"):
+        with open_place(place) as file, blamed_on(place, UNREADABLE):
             size = size_of(place)
             if str(place).endswith(".npy") and size > MAP_ABOVE and not is_address(place):
                 return {first: np.load(place, mmap_mode="r", allow_pickle=False)}
@@ -115,10 +117,8 @@ def read_arrays(place: Place, **names: Sequence[str]) -> dict[str, Array]:
             _require_unpacked(list(keys.values()), loaded.zip, size, printable(place))
             return {what: loaded[key] for what, key in keys.items()}
     except DataError as error:
-        if "allow_pickle" in str(error) or "pickled" in str(error):
-            raise DataError(
-                f"{printable(place)} holds Python objects, which are never loaded; save plain arrays"
-            ) from None
+        if isinstance(error.__cause__, ValueError):
+            raise DataError(f"{printable(place)} {UNREADABLE}: {why_no_array(error.__cause__)}") from None
         raise
 
 
