@@ -1,4 +1,4 @@
-"""The verbs about labels on runs, encoders and files of vectors: what they keep, for the report too, and what they show."""
+"""The verbs about labels on runs, encoders and files of vectors: what they keep, for reports too, and show."""
 
 from __future__ import annotations
 
@@ -168,3 +168,21 @@ def test_choose_tells_the_command_that_spreads_its_answers(shop: Path, capsys: p
     assert main([*spread, "-o", "all.csv"]) == 0
     assert (shop / kept / "embeddings.parquet").stat().st_mtime_ns == before  # the same encoder, seen the same way
     assert [row["given"] for row in read_rows(shop / "all.csv")].count("yes") == 2
+
+
+def test_the_engine_of_the_graph_is_taken_as_asked(vectors: Path, capsys: pytest.CaptureFixture[str]):
+    pytest.importorskip("faiss")
+    recall = "of the 20 nearest are found"
+    for words in (
+        ["choose", "digits.npz", "-n", "3"],
+        ["spread", "digits.npz", "--labels", "answers.csv"],
+        ["audit", "digits.npz"],
+        ["clusters", "digits.npz"],
+    ):
+        assert main([*words, "--engine", "faiss"]) == 0
+        said = " ".join(capsys.readouterr().out.split())
+        assert "is sought approximately, by faiss: as asked" in said
+        assert recall in said
+        assert main([*words, "--engine", "exact"]) == 0
+        assert recall not in " ".join(capsys.readouterr().out.split())
+    assert main(["choose", "digits.npz", "--engine", "exakt"]) == 2

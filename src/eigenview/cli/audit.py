@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -44,41 +44,38 @@ class Options(RunOptions):
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # .csv or .parquet; audit-NAME.csv unless given
     sheet: Annotated[Path | None, Word("FILE")] = None  # a contact sheet of all that was found, .png
     seed: int = Field(0, ge=0)  # of the folds
+    engine: Literal["auto", "exact", "faiss"] = "auto"  # of the graph: exact, faiss (approximate, and says how many
+    # neighbours it finds), or by the number of pictures
     overwrite: bool = False  # replace files that are there already
     as_json: AsJson = False  # print what was found as JSON, and write nothing unless -o says so
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import (
-        checked_places,
-        graph_told,
-        open_or_embed,
-        open_pictures_of,
-        report_folder,
-        table_place,
-    )
+    from eigenview.cli import embedded
     from eigenview.labels import audit, own_labels, read_labels
     from eigenview.labels.sheets import doubtful_groups, keep_audit, labels_sheet
 
-    checked_places(options.out, options.sheet, overwrite=options.overwrite)
-    stored, opened = open_or_embed(options.place, options.source, options, output)
+    embedded.checked_places(options.out, options.sheet, overwrite=options.overwrite)
+    stored, opened = embedded.open_or_embed(options.place, options.source, options, output)
     given = read_labels(options.labels, stored, column=options.column) if options.labels else own_labels(stored)
     output.say(str(given))
-    source = open_pictures_of(options.place, options.source)
+    source = embedded.open_pictures_of(options.place, options.source)
     against = None if options.against is None else _other_set(options, opened, stored, output)
-    with graph_told(output, stored):
-        audited = audit(
-            stored,
-            given,
-            against=against,
-            outliers=options.outliers,
-            copies=options.copies,
-            sources=(source, None),
-            seed=options.seed,
-        )
+    embedded.say_graph(output, stored, options.engine)
+    audited = audit(
+        stored,
+        given,
+        against=against,
+        outliers=options.outliers,
+        copies=options.copies,
+        sources=(source, None),
+        seed=options.seed,
+        engine=options.engine,
+    )
+    embedded.say_recall(output, audited.recall)
     output.result(json.loads(audited.to_json()))
-    out = table_place(options.out, "audit", stored, writes=not options.as_json)
-    kept = report_folder(options, options.place, options.source, opened, writes=out is not None)
+    out = embedded.table_place(options.out, "audit", stored, writes=not options.as_json)
+    kept = embedded.report_folder(options, options.place, options.source, opened, writes=out is not None)
     if kept is not None:
         keep_audit(kept, audited, stored, source)
     if not options.as_json:

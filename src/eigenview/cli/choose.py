@@ -32,12 +32,21 @@ class Options(RunOptions):
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # .csv or .parquet; choose-NAME.csv unless given
     sheet: Annotated[Path | None, Word("FILE")] = None  # a contact sheet of them as well, .png
     seed: int = Field(0, ge=0)  # of all that is drawn
+    engine: Literal["auto", "exact", "faiss"] = "auto"  # of the graph: exact, faiss (approximate, and says how many
+    # neighbours it finds), or by the number of pictures
     overwrite: bool = False  # replace files that are there already
     as_json: AsJson = False  # print the names as JSON, and write nothing unless -o says so
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import checked_places, graph_told, open_or_embed, open_pictures_of, table_place
+    from eigenview.cli.embedded import (
+        checked_places,
+        open_or_embed,
+        open_pictures_of,
+        say_graph,
+        say_recall,
+        table_place,
+    )
     from eigenview.labels.label_files import read_labels, write_table
     from eigenview.labels.sheets import Shown, labels_sheet
     from eigenview.labels.suggesting import choose_images
@@ -47,8 +56,11 @@ def run(options: Options, output: Output) -> None:
     given = read_labels(options.labels, stored, column=options.column) if options.labels else None
     if given is not None:
         output.say(str(given))
-    with graph_told(output, stored):
-        chosen = choose_images(stored, options.count, given=given, way=options.way, seed=options.seed)
+    say_graph(output, stored, options.engine)
+    chosen = choose_images(
+        stored, options.count, given=given, way=options.way, seed=options.seed, engine=options.engine
+    )
+    say_recall(output, chosen.recall)
     output.result({"names": list(chosen.names), "rows": list(chosen.rows)})
     out = table_place(options.out, "choose", stored, writes=not options.as_json)
     if out is not None:

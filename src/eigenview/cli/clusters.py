@@ -10,7 +10,7 @@ Examples:
 """
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -29,20 +29,30 @@ class Options(RunOptions):
     sheet: Annotated[Path | None, Word("FILE")] = None  # the contact sheet; clusters-NAME.png unless given
     shown: int = Field(8, ge=1)  # pictures of each group on it
     seed: int = Field(0, ge=0)  # of the images that groups are found among
+    engine: Literal["auto", "exact", "faiss"] = "auto"  # of the graph: exact, faiss (approximate, and says how many
+    # neighbours it finds), or by the number of pictures
     overwrite: bool = False  # replace files that are there already
     as_json: AsJson = False  # print the groups as JSON, and write nothing unless -o or --sheet says so
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import checked_places, graph_told, open_or_embed, open_pictures_of, table_place
+    from eigenview.cli.embedded import (
+        checked_places,
+        open_or_embed,
+        open_pictures_of,
+        say_graph,
+        say_recall,
+        table_place,
+    )
     from eigenview.files import free_path
     from eigenview.labels.clusters import cluster_images
     from eigenview.search.contact import plain_name_of
 
     checked_places(options.out, options.sheet, overwrite=options.overwrite)
     stored, _ = open_or_embed(options.place, options.source, options, output)
-    with graph_told(output, stored):
-        groups = cluster_images(stored, options.clusters, seed=options.seed)
+    say_graph(output, stored, options.engine)
+    groups = cluster_images(stored, options.clusters, seed=options.seed, engine=options.engine)
+    say_recall(output, groups.recall)
     count = groups.count
     output.result(
         {

@@ -12,12 +12,13 @@ from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait, 
 from eigenview.data import Source
 from eigenview.data.rowgroups import read_schema
 from eigenview.files import free_path
-from eigenview.labels.graph import graph_seconds, kept_recall
+from eigenview.labels.graph import GraphEngine, graph_seconds
 from eigenview.labels.label_files import check_place
 from eigenview.labels.suggesting import HEAD, Suggestions, head_beside
 from eigenview.progress import progress_bar
 from eigenview.runs import EMBEDDINGS, OpenedRun, folder_for
 from eigenview.search import Embeddings, embed, open_embeddings, open_pictures
+from eigenview.search.approximate import Recall
 from eigenview.search.contact import plain_name_of
 from eigenview.search.embedding import Embedded
 from eigenview.search.formats import VECTOR_COLUMNS, column_of, stored_about
@@ -126,22 +127,20 @@ def report_folder(
     return vectors_folder(options, place, source).folder if writes or options.keep_in is not None else None
 
 
-def say_graph(output: Output, stored: Embeddings) -> None:
+def say_graph(output: Output, stored: Embeddings, engine: GraphEngine = "auto") -> None:
     """How long the graph will take, where it is not kept yet."""
-    seconds = graph_seconds(stored)
+    seconds = graph_seconds(stored, engine=engine)
     what = f"the graph of {len(stored):,} images (once; it is kept)"
     if seconds is None:
-        output.say(f"{what} is sought approximately, by faiss: an exact one would take too long")
+        why = "as asked" if engine == "faiss" else "an exact one would take too long"
+        output.say(f"{what} is sought approximately, by faiss: {why}")
     else:
         say_wait(output, what, seconds)
 
 
-@contextmanager
-def graph_told(output: Output, stored: Embeddings) -> Iterator[None]:
-    """How long the graph will take, and after what is done with it how many neighbours an approximate one knows."""
-    say_graph(output, stored)
-    yield
-    if (recall := kept_recall(stored)) is not None:
+def say_recall(output: Output, recall: Recall | None) -> None:
+    """How many neighbours an approximate graph knows."""
+    if recall is not None:
         output.say(str(recall), style="yellow")
 
 

@@ -40,6 +40,8 @@ class Options(RunOptions):
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # .csv, or .parquet with every class's probability;
     # spread-NAME.csv unless given
     sheet: Annotated[Path | None, Word("FILE")] = None  # a contact sheet of the surest and least sure of each class
+    engine: Literal["auto", "exact", "faiss"] = "auto"  # of the graph: exact, faiss (approximate, and says how many
+    # neighbours it finds), or by the number of pictures
     overwrite: bool = False  # replace files that are there already
     as_json: AsJson = False  # print the labels as JSON, and write nothing unless -o says so
 
@@ -56,8 +58,9 @@ def run(options: Options, output: Output) -> None:
     given = read_labels(options.labels, stored, column=options.column)
     output.say(str(given))
     source = embedded.open_pictures_of(options.place, options.source)
-    with embedded.graph_told(output, stored):
-        spread = spread_labels(stored, given, sizes=sizes, way=options.way, certain=options.certain)
+    embedded.say_graph(output, stored, options.engine)
+    spread = spread_labels(stored, given, sizes=sizes, way=options.way, certain=options.certain, engine=options.engine)
+    embedded.say_recall(output, spread.recall)
     output.result(suggestions_json(spread))
     out = embedded.table_place(options.out, "spread", stored, writes=not options.as_json)
     kept = embedded.report_folder(options, options.place, options.source, opened, writes=out is not None)
