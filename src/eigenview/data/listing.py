@@ -2,7 +2,7 @@
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from io import TextIOWrapper
 from itertools import chain
@@ -62,25 +62,31 @@ class ListSource(FilesSource):
 
 
 Row = Mapping[str, object]
+Check = Callable[[list[str]], object]  # of the names of all columns, as they stand
 Roles = tuple[str, list[str], str | None]  # the columns of the path, of captions and of the label
 
 
-def listed_rows(place: Place) -> Iterator[tuple[int, Row]]:
-    """Line numbers and rows of a .csv, .tsv or .jsonl file; every problem with the file as one line."""
+def listed_rows(place: Place, *, check: Check | None = None) -> Iterator[tuple[int, Row]]:
+    """Line numbers and rows of a .csv, .tsv or .jsonl file; every problem with the file as one line.
+
+    Of columns that are called alike the last counts, unless ``check``, which sees a table's header, refuses them.
+    """
     with blamed_on(place), TextIOWrapper(open_place(place), encoding="utf-8-sig", newline="") as file:
-        yield from _table_rows(file, place) if _suffix(place) in ("csv", "tsv") else _object_rows(file, place)
+        yield from _table_rows(file, place, check) if _suffix(place) in ("csv", "tsv") else _object_rows(file, place)
 
 
 def _suffix(place: Place) -> str:
     return str(place).rsplit(".", 1)[-1].lower()
 
 
-def _table_rows(file: TextIO, place: Place) -> Iterator[tuple[int, Row]]:
+def _table_rows(file: TextIO, place: Place, check: Check | None) -> Iterator[tuple[int, Row]]:
     header = file.readline()
     usual = ";" if header.count(";") > header.count(",") else ","  # spreadsheets of half of Europe write semicolons
     delimiter = "\t" if _suffix(place) == "tsv" else usual
     reader = csv.DictReader(chain([header] if header else [], file), delimiter=delimiter, strict=True)
     with blamed_on(place, "is not a readable CSV file"):
+        if check is not None and reader.fieldnames:
+            check(list(reader.fieldnames))
         for row in reader:
             if None in row:
                 raise DataError(f"{printable(place)}, line {reader.line_num}: more fields than the header names")

@@ -1,7 +1,8 @@
 """Labels in files that people fill in: CSV or Parquet with the columns ``name`` and ``label``, and tables written so.
 
-A name is that of an image as embeddings have it, or the end of its path; an empty label is none. What names no image,
-or says two things about one, is refused with its line; nothing is written over unless that is asked for.
+A name is that of an image as embeddings have it, or the end of its path. An empty label is none, and so is −1, here as
+everywhere. What names no image, or says two things about one, is refused with its line; nothing is written over unless
+that is asked for.
 """
 
 import csv
@@ -9,6 +10,8 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from numbers import Integral
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -86,27 +89,30 @@ def read_labels(
 
 
 def labels_from(given: AnyLabels, stored: Embeddings) -> GivenLabels:
-    """Labels in any form: a file or a tuple of them, {name or row: label}, or one a row (None, −1 or "" for none)."""
+    """Labels in any form: a file or several, {name or row: label}, or one a row; None, −1 or "" for none.
+
+    Several are a sequence in which all are paths, or texts that end as tables do, such as ``("a.csv", "b.csv")``.
+    """
     if isinstance(given, GivenLabels):
         return given
     if isinstance(given, (str, Path)):
         return read_labels(given, stored)
     if isinstance(given, Mapping):
         names = _Names(stored)
-        rows = {key: key if isinstance(key, int) else names.row(str(key), Path("here")) for key in given}
+        rows = {key: int(key) if _is_number(key) else names.row(str(key), Path("here")) for key in given}
         if wrong := [key for key, row in rows.items() if row is None or not 0 <= row < len(stored)]:
             raise DataError(f"{shown(wrong[0])} is no image of {printable(stored.place)}, nor the number of one")
-        said = {row: _text(given[key], f"image {key}") for key, row in rows.items() if row is not None}
+        said = {row: _label(given[key], f"image {key}") for key, row in rows.items() if row is not None}
         if len(said) < len(rows):
             raise DataError("two of the names given are of one image; keep one of them")
         return numbered({row: label for row, label in said.items() if label}, len(stored))
     listed_labels: list[Any] = given.tolist() if isinstance(given, (Tensor, np.ndarray)) else list(given)
-    if listed_labels and all(isinstance(file, Path) for file in listed_labels):
+    if listed_labels and all(isinstance(each, Path) or _is_table(each) for each in listed_labels):
         return read_labels(listed_labels, stored)
     if len(listed_labels) != len(stored):
         raise DataError(f"labels are needed for {len(stored):,} rows, None for no label; got {len(listed_labels):,}")
-    texts = {row: _text(label, f"row {row}") for row, label in enumerate(listed_labels)}
-    return numbered({row: label for row, label in texts.items() if label not in ("", str(NO_LABEL))}, len(stored))
+    texts = {row: _label(label, f"row {row}") for row, label in enumerate(listed_labels)}
+    return numbered({row: label for row, label in texts.items() if label}, len(stored))
 
 
 def own_labels(stored: Embeddings) -> GivenLabels:
@@ -197,10 +203,11 @@ def _entries(file: Path, column: str | None) -> Iterator[tuple[str, str, str]]:
         raise DataError(f"labels are read from {', '.join(READ)}; got {printable(file)}")
     unit = "row" if suffix == ".parquet" else "line"
     roles: tuple[str, str] | None = None
-    for number, row in _table_rows(file, column) if suffix == ".parquet" else listed_rows(file):
+    check = partial(_roles, file=file, column=column)
+    for number, row in _table_rows(file, column) if suffix == ".parquet" else listed_rows(file, check=check):
         where = f"{printable(file)}, {unit} {number}"
-        roles = roles or _roles(list(row), file, column)
-        name, label = (_text(row.get(role), where) for role in roles)
+        roles = roles or check(list(row))
+        name, label = _text(row.get(roles[0]), where), _label(row.get(roles[1]), where)
         if not name and label:
             raise DataError(f"{where}: a label, but no name of an image")
         if name:
@@ -216,6 +223,8 @@ def _roles(present: list[str], file: Path, column: str | None) -> tuple[str, str
     if name is None or label is None:
         what = "name" if name is None else "label"
         raise DataError(f"{place} has no column {what}; it has {listed(present)}: the first line must read name,label")
+    if twice := [role for role in (name, label) if present.count(role) > 1]:
+        raise DataError(f"{place} has two columns {twice[0]}: keep one of them, or give it another name")
     return name, label
 
 
@@ -229,15 +238,30 @@ def _table_rows(file: Path, column: str | None) -> Iterator[tuple[int, dict[str,
         yield from enumerate(table.to_pylist(), start=1)
 
 
+def _label(value: object, where: str) -> str:
+    """A cell as text, nothing for no label."""
+    text = _text(value, where)
+    return "" if text == str(NO_LABEL) else text
+
+
 def _text(value: object, where: str) -> str:
     """A cell as text; whole numbers without a point, nothing for what is missing."""
     if value is None or value != value:
         return ""
-    if isinstance(value, float) and value.is_integer():
+    if isinstance(value, (float, np.floating)) and value.is_integer():
         value = int(value)
-    if not isinstance(value, (str, int)) or isinstance(value, bool):
+    if not isinstance(value, str) and not _is_number(value):
         raise DataError(f"{where}: names and labels are text or whole numbers; got {shown(value)}")
     return str(value).strip()
+
+
+def _is_number(value: object) -> bool:
+    """Whether it is whole, of Python or NumPy; True is none."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_table(value: object) -> bool:
+    return isinstance(value, str) and Path(value).suffix.lower() in READ
 
 
 def _as_text(column: Column) -> Iterator[object]:
