@@ -100,6 +100,8 @@ def test_bad_wishes_are_refused() -> None:
     graph, truth = clouds()
     with pytest.raises(SettingError, match="choose 1 to 89 rows, as many as have no label; got 90"):
         choose(graph, 90, labels=some_labels(truth, [0]))
+    with pytest.raises(SettingError, match="all 90 rows have a label: there is none left to choose"):
+        choose(graph, 1, labels=truth)
     with pytest.raises(SettingError, match="did you mean typical"):
         choose(graph, 1, way="typicl")
     with pytest.raises(DataError, match="labels must be 90 numbers"):

@@ -41,6 +41,8 @@ def choose(
     if known.shape != (len(graph),):
         raise DataError(f"labels must be {len(graph)} numbers, −1 where there is none; got {tuple(known.shape)}")
     free = int((known == NO_LABEL).sum())
+    if free == 0:
+        raise SettingError(f"all {len(graph):,} rows have a label: there is none left to choose")
     if isinstance(count, bool) or not 1 <= count <= free:
         raise SettingError(f"choose 1 to {free} rows, as many as have no label; got {count}")
     return chooser(graph, count, known, torch.Generator().manual_seed(seed))
