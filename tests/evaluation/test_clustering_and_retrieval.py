@@ -92,6 +92,8 @@ def test_bad_input_is_refused_with_its_reason():
     features, labels = digits(50)
     with pytest.raises(SettingError, match="clustering is by kmeans or spectral; got 'dbscan'"):
         cluster(features, 10, method="dbscan")
+    with pytest.raises(DataError, match="20 neighbours join each of 21 rows to all others, alike: use fewer"):
+        cluster(features[:21], 3, method="spectral")
     with pytest.raises(DataError, match="class 9 of the test labels never occur in training"):
         retrieve(features[labels < 9], labels[labels < 9], features, labels)
     with pytest.raises(DataError, match="k = 60 were asked for, but the gallery has 49 rows"):

@@ -129,6 +129,13 @@ def test_no_two_protocols_share_a_name():
     assert names == {name: {name.replace("-", " ")} for name in names}
 
 
+def test_clusters_of_few_images_follow_their_features():
+    rows = np.flatnonzero(load_digits().target < 3)[-15:]
+    hits, nmi, ari = scores_of(test=digits(rows), protocols=["spectral-clustering"])
+    assert hits.protocol["neighbours"] == 4  # five images a class
+    assert min(hits.value, nmi.value, ari.value) > 0.5
+
+
 def test_test_labels_cannot_influence_anything_that_is_fitted(monkeypatch):
     shuffled = np.random.default_rng(0).permutation(TEST.labels)
     seen: list[dict[str, torch.Tensor]] = []

@@ -100,7 +100,7 @@ def _shortfall(unfinished: int, fits: int) -> str:
 def cluster_scores(split: Split, *, method: str, name: str) -> Iterator[Score]:
     """Clusters of the test features, as many as there are classes; no label is used to find them."""
     count = len(torch.unique(split.test_labels))
-    edges = min(CLUSTER_NEIGHBOURS, len(split.test) - 1)
+    edges = min(CLUSTER_NEIGHBOURS, max(1, len(split.test) // count - 1))  # no more than a class has others
     groups = cluster(split.test, count, method=method, neighbours=edges, seed=split.how.seed)  # type: ignore[arg-type]
     settings: dict[str, JSON] = {"starts": STARTS} if method == "kmeans" else {"neighbours": edges}
     hits = split.score(cluster_hits(groups, split.test_labels), name, "hungarian accuracy", clusters=count, **settings)

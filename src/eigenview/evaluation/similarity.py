@@ -122,6 +122,8 @@ def cluster(
         return best_clustering(features, clusters, starts=STARTS, iterations=ITERATIONS, seed=seed).assignment
     if method != "spectral":
         raise SettingError(f"clustering is by kmeans or spectral; got {method!r}")
+    if neighbours == len(features) - 1:
+        raise DataError(f"{neighbours} neighbours join each of {neighbours + 1} rows to all others, alike: use fewer")
     near = nearest(features, features, k=neighbours, excludes_self=True).index.cpu().numpy()
     return spectral_clustering(neighbour_graph(near), clusters, seed=seed)
 
