@@ -33,8 +33,9 @@ from eigenview.runs.stored import Kind, read_stored, write_stored
 from eigenview.views import CentreView
 
 CONFIG, ENCODER_FILE, DATA, ENVIRONMENT = "config.json", "encoder.json", "data.json", "environment.json"
-METHOD, METRICS = "method.json", "metrics.jsonl"
-DIAGNOSIS, UNREADABLE, TOKENIZER = "diagnosis.json", "unreadable.jsonl", "tokenizer.json"
+METHOD, UNREADABLE, TOKENIZER = "method.json", "unreadable.jsonl", "tokenizer.json"
+BEGUN = {CONFIG, ENCODER_FILE, DATA, ENVIRONMENT, METHOD, UNREADABLE, TOKENIZER}  # before anything is measured
+METRICS, DIAGNOSIS, CHECKPOINTS, EVALUATION = "metrics.jsonl", "diagnosis.json", "checkpoints", "evaluation"
 FEATURES, PROJECTIONS, EXPORTS = "features", "projections.parquet", "export"
 EMBEDDINGS = ("embeddings.parquet", "embeddings.npy")  # the first is written unless told otherwise
 FREE = {  # settings that may differ when a run goes on
@@ -53,9 +54,9 @@ class RunDirectory:
 
     def __init__(self, folder: str | Path) -> None:
         self.folder = Path(folder)
-        self.checkpoints = Checkpoints(self.folder / "checkpoints")
+        self.checkpoints = Checkpoints(self.folder / CHECKPOINTS)
         self.metrics_file = MetricsFile(self.folder / METRICS)
-        self.score_folder = ScoreFolder(self.folder / "evaluation")
+        self.score_folder = ScoreFolder(self.folder / EVALUATION)
 
     @classmethod
     def existing(cls, folder: str | Path) -> RunDirectory:
@@ -209,11 +210,11 @@ class RunDirectory:
         return made if planned is None or reached is None else replace(made, share=reached / planned)
 
     def scores(self) -> list[Score]:
-        self._file("evaluation")
+        self._file(EVALUATION)
         return self.score_folder.load()
 
     def save_score(self, score: Score) -> Path:
-        self._file("evaluation")
+        self._file(EVALUATION)
         return self.score_folder.save(score)
 
     def diagnosis(self) -> Diagnosis | None:
@@ -232,7 +233,7 @@ class RunDirectory:
 
     def make(self) -> None:
         try:
-            make_folder(self.folder)
+            make_folder(self.folder, BEGUN)
         except OSError as error:
             where = printable(self.folder)
             raise SettingError(f"cannot write to the run directory {where}: {error.strerror or error}") from None

@@ -102,28 +102,24 @@ class RunLock:
             return "another process"
 
 
-SAYS_NOTHING = {  # what a folder says about itself before anything is trained or measured
-    *("config.json", "encoder.json", "data.json", "environment.json", "method.json", "tokenizer.json"),
-    *("unreadable.jsonl", ".lock"),
-}
-_made: dict[Path, Path] = {}  # folder → the highest one above it that was made for it
+_made: dict[Path, tuple[Path, set[str]]] = {}  # folder → the highest one made for it; files that may go with it
 
 
-def make_folder(folder: Path) -> None:
-    """Make a run's folder, and remember it if it was not there."""
+def make_folder(folder: Path, files: set[str]) -> None:
+    """Make a run's folder; if it was not there, :func:`remove_unused` may remove it with no more in it than these."""
     new = [place for place in (folder, *folder.parents) if not place.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     if new:
-        _made[folder.absolute()] = new[-1].absolute()
+        _made[folder.absolute()] = new[-1].absolute(), {*files, NAME}
 
 
 def remove_unused() -> None:
     """Remove what this process made for runs that never came to be."""
     while _made:
-        folder, highest = _made.popitem()
+        folder, (highest, removable) = _made.popitem()
         with suppress(OSError):  # whatever is not empty stays
             files = list(folder.iterdir())
-            if all(file.name in SAYS_NOTHING and file.is_file() for file in files):
+            if all(file.name in removable and file.is_file() for file in files):
                 for file in files:
                     file.unlink()
                 while folder != highest.parent:

@@ -25,6 +25,7 @@ from eigenview.optim import (
 )
 from eigenview.optim.schedules import Schedule, warm_up
 from eigenview.runs import Checkpoint, TrainConfig
+from eigenview.runs.opened import ENCODER
 from eigenview.training.feed import Feed
 from eigenview.training.scaling import Scaling
 from eigenview.training.words import captions_of
@@ -110,7 +111,7 @@ def build_updates(config: TrainConfig, method: Method, batches: int) -> Updates:
     rate = scaled_learning_rate(chosen.learning_rate, batch=batch, rule=chosen.scaling)
     by_depth = {}
     if (chosen.encoder_rate != 1 or chosen.depth_decay != 1) and not config.encoder.locked:
-        by_depth = depth_rates(method.encoder, "encoder.", top=rate * chosen.encoder_rate, decay=chosen.depth_decay)
+        by_depth = depth_rates(method.encoder, ENCODER, top=rate * chosen.encoder_rate, decay=chosen.depth_decay)
     apart = (
         by_depth
         | {
