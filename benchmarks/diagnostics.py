@@ -91,11 +91,11 @@ class Judged:
     accuracy: float
     untrained: float
 
-    def outcome(self, found: Diagnosis) -> str:
+    def outcome(self, diagnosis: Diagnosis) -> str:
         """right: the verdict is one of those expected; told: something else is said to be wrong."""
         if not self.right:
-            return "right" if found.verdict == "healthy" else "FALSE ALARM"
-        return "right" if found.verdict in self.right else "MISSED" if found.verdict == "healthy" else "told"
+            return "right" if diagnosis.verdict == "healthy" else "FALSE ALARM"
+        return "right" if diagnosis.verdict in self.right else "MISSED" if diagnosis.verdict == "healthy" else "told"
 
 
 def judged(name: str, planned: Planned, folder: Path, notes: Path, data: Path) -> Judged:
@@ -103,17 +103,17 @@ def judged(name: str, planned: Planned, folder: Path, notes: Path, data: Path) -
     images = open_source(data / f"{planned.data}.npz")
     labelled = open_source(data / f"{planned.data.removesuffix('-repeated')}-labelled.npz")
     notes.mkdir(parents=True, exist_ok=True)
-    found = {}
+    diagnoses = {}
     for where, file in (("projection", "diagnosis.json"), ("features", "features.json")):
         if not (notes / file).exists():
             measured = diagnose_run(open_run(folder), images, where=where, items=ITEMS[planned.group])
             (notes / file).write_text(measured.to_json())
-        found[where] = diagnosed(Diagnosis.from_json((notes / file).read_text()).figures)
+        diagnoses[where] = diagnosed(Diagnosis.from_json((notes / file).read_text()).figures)
     kept = notes / "accuracy.json"
     if not kept.exists():
         kept.write_text(json.dumps(accuracies(folder, labelled)))
     after, before = json.loads(kept.read_text())
-    return Judged(name, planned.right, found["projection"], found["features"], after, before)
+    return Judged(name, planned.right, diagnoses["projection"], diagnoses["features"], after, before)
 
 
 def accuracies(folder: Path, labelled: Source) -> tuple[float, float]:
@@ -137,8 +137,8 @@ def table(rows: list[Judged], where: str) -> list[str]:
         "|---|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
-        found = row.projections if where == "projection" else row.features
-        figures, views = found.figures, found.figures.views
+        diagnosis = row.projections if where == "projection" else row.features
+        figures, views = diagnosis.figures, diagnosis.figures.views
         usable = min(figures.d, figures.n - 1, THRESHOLDS.usable_dimensions)
         known = figures.loss is not None and figures.chance is not None
         cells = [
@@ -153,8 +153,8 @@ def table(rows: list[Judged], where: str) -> list[str]:
             f"{figures.duplicates.value:.3f}",
             f"{len(figures.dead) / figures.d:.2f}",
             "–" if figures.usage is None else f"{figures.usage.entropy:.2f}",
-            ", ".join(finding.name for finding in found.findings) or "healthy",
-            row.outcome(found),
+            ", ".join(finding.name for finding in diagnosis.findings) or "healthy",
+            row.outcome(diagnosis),
         ]
         said.append(f"| {' | '.join(cells)} |")
     return said

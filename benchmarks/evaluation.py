@@ -64,22 +64,22 @@ def neighbours_contenders(train: int, test: int) -> dict[str, Callable[[], Tenso
         rows, points = normalize(bank, dim=1), normalize(queries, dim=1)
         step = BLOCK_ELEMENTS // len(rows)
         space = torch.empty(step, len(rows))
-        found = []
+        classes = []
         for start in range(0, len(points), step):
             block = points[start : start + step]
             scores = torch.mm(block, rows.T, out=space[: len(block)])
-            found.append(vote(*scores.topk(K, dim=1), labels))
-        return torch.cat(found)
+            classes.append(vote(*scores.topk(K, dim=1), labels))
+        return torch.cat(classes)
 
     def solo_learn_formula() -> Tensor:
         """Chunks of queries by the size of their similarities, one-hot retrieval, weighted sum."""
         rows, points = normalize(bank, dim=1), normalize(queries, dim=1)
-        found = []
+        classes = []
         for block in points.split(max(1, 5_000_000 // len(rows))):
             similarity, index = (block @ rows.T).topk(K, dim=1)
             votes = one_hot(labels[index], CLASSES) * (similarity / TEMPERATURE).exp()[:, :, None]
-            found.append(votes.sum(dim=1).argmax(dim=1))
-        return torch.cat(found)
+            classes.append(votes.sum(dim=1).argmax(dim=1))
+        return torch.cat(classes)
 
     contenders = {"Eigenview": ours, "bare products + top-k": bare, "solo-learn's formula": solo_learn_formula}
     try:
@@ -101,8 +101,8 @@ def neighbours_contenders(train: int, test: int) -> dict[str, Callable[[], Tenso
         def flat_index() -> Tensor:
             index = faiss.IndexFlatIP(WIDTH)
             index.add(normalize(bank, dim=1).numpy())
-            similarity, found = index.search(normalize(queries, dim=1).numpy(), K)
-            return vote(torch.from_numpy(similarity), torch.from_numpy(found), labels)
+            similarity, rows = index.search(normalize(queries, dim=1).numpy(), K)
+            return vote(torch.from_numpy(similarity), torch.from_numpy(rows), labels)
 
         contenders["faiss IndexFlatIP"] = flat_index
     except ImportError:
@@ -153,19 +153,19 @@ def objective(rows: Tensor, labels: Tensor, weight: Tensor, bias: Tensor, c: flo
 def compare_linear(rounds: int, part: int, runs_sklearn: bool) -> dict[str, float]:
     (train, labels), (test, _) = drawn(TRAIN // part, 1), drawn(TEST // part, 2)
     fold = stratified_folds(labels, FOLDS)
-    found = select_logistic(train, labels, folds=fold)
+    selection = select_logistic(train, labels, folds=fold)
     seconds = best_times({"Eigenview": lambda: select_logistic(train, labels, folds=fold)}, rounds)["Eigenview"]
     print(f"\nlinear, {len(INVERSE_PENALTIES)} penalties, {FOLDS} folds, {len(train):,} rows")
-    best = found.classifier
-    measured = linear_line("Eigenview", "", seconds, found.inverse_penalty, best.weight, best.bias, train, test)
+    best = selection.classifier
+    measured = linear_line("Eigenview", "", seconds, selection.inverse_penalty, best.weight, best.bias, train, test)
     if not runs_sklearn:
         return measured
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of parameters that will be renamed
         seconds, c, weight, bias = cross_validated(train, labels, fold)
         measured |= linear_line("LogisticRegressionCV", "sklearn_", seconds, c, weight, bias, train, test)
-        seconds, weight, bias = converged(train, labels, found.inverse_penalty)
-        c = found.inverse_penalty
+        seconds, weight, bias = converged(train, labels, selection.inverse_penalty)
+        c = selection.inverse_penalty
         measured |= linear_line("LogisticRegression to 1e-8", "converged_", seconds, c, weight, bias, train, test)
     logits = test.double() @ weight.T + bias
     measured["converged_same_classes"] = float((logits.argmax(dim=1) == best.predict(test)).double().mean())

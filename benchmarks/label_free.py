@@ -91,8 +91,8 @@ def table(entries: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
     fields = LabelFree.__dataclass_fields__
     figures = {}
     for name, measure in MEASURES.items():
-        found = [LabelFree(**{field: entry[field] for field in fields}) for entry in entries]
-        score = np.nan_to_num(np.array([measure.score(one) for one in found]), nan=-1e9, neginf=-1e9)
+        measured = [LabelFree(**{field: entry[field] for field in fields}) for entry in entries]
+        score = np.nan_to_num(np.array([measure.score(run) for run in measured]), nan=-1e9, neginf=-1e9)
         draws = np.random.default_rng(0).integers(0, len(score), (DRAWS, len(score)))
         spread = [spearmanr(score[draw], accuracy[draw]).statistic for draw in draws]
         low, high = np.nanquantile(spread, [0.025, 0.975])

@@ -120,37 +120,37 @@ def solo_learn_formula(a: Tensor, b: Tensor) -> Tensor:
 
 
 def peers() -> dict[str, Loss]:
-    found: dict[str, Loss] = {"plain dense PyTorch": dense_info_nce, "solo-learn's formula": solo_learn_formula}
+    losses: dict[str, Loss] = {"plain dense PyTorch": dense_info_nce, "solo-learn's formula": solo_learn_formula}
     try:
         from lightly.loss import NTXentLoss
 
-        found["lightly"] = NTXentLoss(temperature=TEMPERATURE)
+        losses["lightly"] = NTXentLoss(temperature=TEMPERATURE)
     except ImportError:
         print("lightly is not installed: its bar is left out")
     try:
         from pytorch_metric_learning.losses import NTXentLoss as MetricNTXent
 
         criterion = MetricNTXent(temperature=TEMPERATURE)
-        found["pytorch-metric-learning"] = lambda a, b: criterion(torch.cat([a, b]), torch.arange(len(a)).repeat(2))
+        losses["pytorch-metric-learning"] = lambda a, b: criterion(torch.cat([a, b]), torch.arange(len(a)).repeat(2))
     except ImportError:
         print("pytorch-metric-learning is not installed: it is left out")
-    return found
+    return losses
 
 
 def ours() -> dict[str, Loss]:
     def with_kernel(kernel: Kernel) -> Loss:
         return lambda a, b: eigenview.kernel_info_nce_loss(a, b, kernel=kernel)
 
-    found: dict[str, Loss] = {"Eigenview InfoNCE": lambda a, b: eigenview.info_nce(a, b, temperature=TEMPERATURE)}
-    found |= {f"kernel {name}": with_kernel(kernel) for name, kernel in ELEMENTARY.items()}
-    found |= {f"kernel {name}": with_kernel(kernel) for name, (_, kernel) in SUMS.items()}
-    found["random walk, absolute"] = eigenview.random_walk_laplacian
-    found["random walk, squared"] = lambda a, b: eigenview.random_walk_laplacian(a, b, form="squared")
-    found["align + uniform"] = eigenview.align_uniform_loss
-    found["CLIP"] = eigenview.clip_loss
-    found["SigLIP"] = eigenview.siglip_loss
-    found["spectral contrastive"] = eigenview.spectral_contrastive
-    return found
+    losses: dict[str, Loss] = {"Eigenview InfoNCE": lambda a, b: eigenview.info_nce(a, b, temperature=TEMPERATURE)}
+    losses |= {f"kernel {name}": with_kernel(kernel) for name, kernel in ELEMENTARY.items()}
+    losses |= {f"kernel {name}": with_kernel(kernel) for name, (_, kernel) in SUMS.items()}
+    losses["random walk, absolute"] = eigenview.random_walk_laplacian
+    losses["random walk, squared"] = lambda a, b: eigenview.random_walk_laplacian(a, b, form="squared")
+    losses["align + uniform"] = eigenview.align_uniform_loss
+    losses["CLIP"] = eigenview.clip_loss
+    losses["SigLIP"] = eigenview.siglip_loss
+    losses["spectral contrastive"] = eigenview.spectral_contrastive
+    return losses
 
 
 def two_views(views: int) -> tuple[Tensor, Tensor]:

@@ -89,7 +89,7 @@ def main() -> None:
     table: dict[str, list[dict[str, Any]]] = {}
     for method in options.methods:
         for seed in range(options.seeds or SEEDS.get(method, 1)):
-            table.setdefault(method, []).append(one(method, seed, options, train_set, test_set))
+            table.setdefault(method, []).append(row_of(method, seed, options, train_set, test_set))
             print_row(method, table[method][-1])
     bars = []
     for method, rows in table.items():
@@ -99,7 +99,7 @@ def main() -> None:
     finish(bars, {"runs": table}, options.json)
 
 
-def one(method: str, seed: int, options: argparse.Namespace, train_set: Source, test_set: Source) -> dict[str, Any]:
+def row_of(method: str, seed: int, options: argparse.Namespace, train_set: Source, test_set: Source) -> dict[str, Any]:
     given = settings(method, seed, options)
     config = read_config(given)
     result = config.out / "knn.json"

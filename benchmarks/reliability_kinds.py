@@ -221,8 +221,8 @@ def cached(folder: Path, file: str = "") -> str:
     """Features of an encoder, from the cache where it fits."""
     torch.manual_seed(0)
     encoder = build_encoder("small", width=0.25)
-    found = extract(encoder, open_images(SOURCE), view=CentreView(24, 24), cache=folder, workers=0, title=None)
-    return digest(found["pooled"].numpy().tobytes(), repr(found.index.tolist()))
+    features = extract(encoder, open_images(SOURCE), view=CentreView(24, 24), cache=folder, workers=0, title=None)
+    return digest(features["pooled"].numpy().tobytes(), repr(features.index.tolist()))
 
 
 def searched(folder: Path, file: str = "") -> str:

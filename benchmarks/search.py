@@ -45,13 +45,13 @@ def main() -> None:
         stored = timed("open", lambda: open_embeddings(out))
         timed("one query by index, k = 10", lambda: neighbours(stored, 5, k=10), times=5)
         by_file = lambda: neighbours(stored, picture, k=10, run=run, view=chosen)  # noqa: E731
-        one = timed("one query by picture file", by_file, times=5)
+        answer = timed("one query by picture file", by_file, times=5)
         many = stored.vectors[:100]
         timed("100 queries by vector", lambda: neighbours(stored, many, k=10), times=3)
-        timed("contact sheet", lambda: contact_sheet(one, stored, folder / "sheet.png"), times=2)
-        found = timed("duplicates, cosine 0.99", lambda: duplicates(stored, cosine=0.99))
-        print(f"    {len(found.sets)} sets, {found.copies} copies; {found.unclear} images unclear")
-        timed("their sheet", lambda: duplicates_sheet(found, stored, folder / "duplicates.png"))
+        timed("contact sheet", lambda: contact_sheet(answer, stored, folder / "sheet.png"), times=2)
+        repeated = timed("duplicates, cosine 0.99", lambda: duplicates(stored, cosine=0.99))
+        print(f"    {len(repeated.sets)} sets, {repeated.copies} copies; {repeated.unclear} images unclear")
+        timed("their sheet", lambda: duplicates_sheet(repeated, stored, folder / "duplicates.png"))
 
 
 def timed(what: str, work: Callable[[], Answer], *, times: int = 1) -> Answer:

@@ -62,15 +62,15 @@ class Step:
 
 def best(parts: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     """Processor seconds of each part, the best of ``rounds`` that take turns."""
-    found = dict.fromkeys(parts, float("inf"))
+    seconds = dict.fromkeys(parts, float("inf"))
     for part in parts.values():
         part()
     for _ in range(rounds):
         for name, part in parts.items():
             start = time.process_time()
             part()
-            found[name] = min(found[name], time.process_time() - start)
-    return found
+            seconds[name] = min(seconds[name], time.process_time() - start)
+    return seconds
 
 
 def profile(batch: int, rounds: int) -> list[Bar]:

@@ -80,7 +80,7 @@ def small_contenders(images: Tensor) -> dict[str, Pass]:
         return by_workers(dataset, BATCH_SMALL, size)
 
     some = images[: len(images) // 4]  # the slow ones meet a quarter
-    found = {
+    contenders = {
         "eigenview": eigenview,
         "torchvision v2, PIL": loaded(
             Transformed(some, as_picture, torchvision_steps(size, from_tensor=False, **options))
@@ -91,8 +91,8 @@ def small_contenders(images: Tensor) -> dict[str, Pass]:
     }
     for cropping in ("slice", "resample"):
         augment = kornia_steps(size, cropping=cropping, **options)
-        found[f"kornia, {cropping}"] = kornia_pass(lambda: iter(some.split(BATCH_SMALL)), augment, size, WORKERS)
-    return found
+        contenders[f"kornia, {cropping}"] = kornia_pass(lambda: iter(some.split(BATCH_SMALL)), augment, size, WORKERS)
+    return contenders
 
 
 class PillowPhoto:
@@ -136,7 +136,7 @@ def large_contenders(folder: Path) -> dict[str, Pass]:
     def loaded(dataset: Dataset) -> Pass:
         return by_workers(dataset, BATCH_LARGE, size)
 
-    found = {
+    contenders = {
         "eigenview": eigenview_from_files(folder, "kernel-infonce-imagenet"),
         "eigenview, Pillow alone": eigenview_from_files(folder, "kernel-infonce-imagenet", PillowCropper),
         "torchvision v2, PIL": loaded(
@@ -151,10 +151,10 @@ def large_contenders(folder: Path) -> dict[str, Pass]:
     decoded = with_workers(Opened(some, open_tensor, None), BATCH_LARGE)
     for threads in (1, WORKERS):
         augment = kornia_steps(size, cropping="slice", **options)
-        found[f"kornia, {threads} thread{'s' * (threads > 1)}"] = kornia_pass(
+        contenders[f"kornia, {threads} thread{'s' * (threads > 1)}"] = kornia_pass(
             lambda: iter(decoded), augment, size, threads
         )
-    return found
+    return contenders
 
 
 def measure(contenders: dict[str, Pass], rounds: int) -> Speeds:
@@ -184,9 +184,9 @@ def write_photos(folder: Path, count: int) -> float:
 
 def report(title: str, speeds: Speeds) -> dict[str, float]:
     print(f"\n{title}\n{'':24}{'best':>10}{'median':>10}   views/s")
-    for name, found in speeds.items():
-        print(f"{name:24}{max(found):10,.0f}{statistics.median(found):10,.0f}")
-    return {name: max(found) for name, found in speeds.items()}
+    for name, rates in speeds.items():
+        print(f"{name:24}{max(rates):10,.0f}{statistics.median(rates):10,.0f}")
+    return {name: max(rates) for name, rates in speeds.items()}
 
 
 def bars(small: dict[str, float], large: dict[str, float], multi_crop: float) -> list[Bar]:

@@ -43,8 +43,8 @@ def test_captions_that_repeat_bring_no_precision():
     hits = (torch.rand(200, generator=generator) < 0.4).double()
     owner = torch.arange(200)
     about = {"name": "text to image", "metric": "recall@1", "protocol": {}}
-    found = [by_image(hits.repeat(times), owner.repeat(times)) for times in (1, 5)]
-    once, five = (mean_score(items, Origin("run", {}), **about) for items in found)
+    means = [by_image(hits.repeat(times), owner.repeat(times)) for times in (1, 5)]
+    once, five = (mean_score(items, Origin("run", {}), **about) for items in means)
     assert (once.value, once.interval) == (five.value, five.interval)
     unequal = torch.cat([owner, torch.arange(30)])
     seen = torch.cat([hits, torch.ones(30)]).double()

@@ -95,8 +95,8 @@ def test_equal_texts_have_equal_vectors_whatever_stands_beside_them(tokens):
 def test_the_order_of_words_matters(tokens):
     torch.manual_seed(0)
     encoder = TextTransformer(tokens.vocabulary, 12, width=16, depth=1).double().eval()
-    one, other = encoder(tokens(["a dog on the cat", "a cat on the dog"]))
-    assert not torch.allclose(one, other)
+    below, above = encoder(tokens(["a dog on the cat", "a cat on the dog"]))
+    assert not torch.allclose(below, above)
 
 
 def test_texts_too_long_and_sizes_that_are_none_are_refused(tokens):

@@ -101,8 +101,8 @@ def test_images_of_a_stream_that_have_no_caption_are_left_out_and_counted(tmp_pa
     assert "40 of the first 60 images have no caption, and all such are left out" in heard.messages
     assert len(run.metrics.series("loss")) == 40
     stream = captioned(open_images(str(tmp_path / "shard.tar")))
-    found = [item.captions for item in stream.items(Share(seed=0, epoch=0), shuffle=False)]
-    assert found == [(f"picture number {number}",) for number in range(0, 60, 3)]
+    captions = [item.captions for item in stream.items(Share(seed=0, epoch=0), shuffle=False)]
+    assert captions == [(f"picture number {number}",) for number in range(0, 60, 3)]
 
 
 def test_missing_images_are_left_out(tmp_path):

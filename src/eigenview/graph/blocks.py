@@ -86,7 +86,7 @@ class Similarities:
         self, kernel: Kernel, anchors: Tensor, candidates: Tensor | None, *, needs: tuple[bool, bool] = (False, False)
     ) -> None:
         # leaves of their own: where one setting is made from another, its gradient must not reach the other twice
-        leaves = {id(setting): setting.detach().requires_grad_() for setting in kernel.tensors()}
+        leaves = {id(tensor): tensor.detach().requires_grad_() for tensor in kernel.tensors()}
         self.settings = tuple(leaves.values())
         self.kernel = deepcopy(kernel, dict[int, object](leaves)) if leaves else kernel
         self.anchors = _Side(anchors, torch.zeros_like(anchors) if needs[0] else None)
@@ -94,7 +94,7 @@ class Similarities:
             self.candidates = self.anchors
         else:
             self.candidates = _Side(candidates, torch.zeros_like(candidates) if needs[1] else None)
-        self.setting_gradients = [torch.zeros_like(setting) for setting in self.settings]
+        self.setting_gradients = [torch.zeros_like(leaf) for leaf in self.settings]
         self.is_bare = not self.settings and kernel == BARE
         self._buffer: Tensor | None = None
 
