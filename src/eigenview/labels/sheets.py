@@ -115,12 +115,13 @@ def keep_suggestions(run: Path, spread: Suggestions, source: Source | None = Non
 
 
 def keep_audit(run: Path, audited: Audit, stored: Embeddings, source: Source | None = None) -> None:
-    """``RUN/labels/suspicious.json`` and ``outliers.json``."""
-    worst = audited.suspects[:SUSPECTS]
-    said = ((each.row, f"{each.given} → {each.suggested} {each.probability:.0%}") for each in worst)
-    shown = _small(said, stored, source)
-    summary = f"{len(audited.suspects):,} of {audited.labels:,} labels are probably wrong."
-    write_shown_labels(run, ShownLabels("suspicious", summary, (ShownGroup("The most doubtful first", shown),)))
+    """``RUN/labels/suspicious.json``, where there are labels, and ``outliers.json``."""
+    if audited.labels:
+        worst = audited.suspects[:SUSPECTS]
+        said = ((each.row, f"{each.given} → {each.suggested} {each.probability:.0%}") for each in worst)
+        shown = _small(said, stored, source)
+        summary = f"{len(audited.suspects):,} of {audited.labels:,} labels are probably wrong."
+        write_shown_labels(run, ShownLabels("suspicious", summary, (ShownGroup("The most doubtful first", shown),)))
     odd = _small(((each.row, audited.given.get(each.row, "")) for each in audited.outliers), stored, source)
     write_shown_labels(run, ShownLabels("outliers", "", (ShownGroup("The most isolated first", odd),)))
 
