@@ -1,7 +1,7 @@
 """What is doubtful about labelled pictures: wrong labels, odd ones out, copies, and leaks into another set."""
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import torch
@@ -12,16 +12,21 @@ from eigenview.data.source import NO_LABEL
 from eigenview.errors import DataError
 from eigenview.graph.principal import two_projections
 from eigenview.labels.auditing import HEAD_DIRECTIONS, audit_labels
-from eigenview.labels.graph import GraphEngine, ImageGraph, image_graph, kept_graph
+from eigenview.labels.choosing import unjoined
+from eigenview.labels.graph import BEARABLE, GraphEngine, ImageGraph, exact_graph_seconds, image_graph, kept_graph
 from eigenview.labels.label_files import Column, GivenLabels, write_table
 from eigenview.labels.leaks import SharedPictures, shared_pictures
 from eigenview.names import printable
 from eigenview.search.approximate import Recall
+from eigenview.search.candidates import reading_seconds, search_seconds
 from eigenview.search.duplicate_sets import DuplicateSets, duplicates
+from eigenview.search.neighbour_search import exact_seconds
+from eigenview.search.pictures import Pictures
 from eigenview.search.stored import Embeddings
 
 OUTLIERS = 20  # named unless told otherwise
 SHOWN = 10  # suspects in the terminal
+LABELLED = 0.5  # share of images from which on kept edges tell as much as a graph of them alone (STL-10, digits)
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,7 @@ def audit(
     rows, alone = _audited(given, stored)
     wide, rows_known = two_projections(stored.vectors, directions=HEAD_DIRECTIONS)
     kept = kept_graph(stored, engine=engine, rows_known=rows_known)
-    graph = kept.graph if len(rows) == len(stored) else image_graph(stored.vectors[rows])
+    graph = _graph_among(rows, stored, kept.graph)
     suspects = _suspects(graph, wide[rows], stored, given, rows, seed)
     cosine = kept.graph.neighbours.similarity.mean(dim=1)  # with the neighbours that the graph knows
     odd = cosine.argsort(stable=True)[:outliers].tolist()
@@ -148,6 +153,37 @@ def audit(
         given={row: given.classes[number] for row, number in enumerate(given.labels.tolist()) if number != NO_LABEL},
         recall=kept.recall,
     )
+
+
+def audit_seconds(
+    stored: Embeddings,
+    given: GivenLabels,
+    *,
+    against: Embeddings | None = None,
+    copies: bool = True,
+    source: Source | None = None,
+) -> float:
+    """How long :func:`audit` will take beside the graph that is kept, about."""
+    seconds = _seconds_of_own(_audited(given, stored)[0], stored)
+    if copies:
+        seconds += search_seconds(len(stored), stored.width)
+        seconds += reading_seconds(Pictures(stored, source).image, len(stored))
+    if against is not None:
+        seconds += exact_seconds(stored, len(against))
+    return seconds
+
+
+def _graph_among(rows: Tensor, stored: Embeddings, kept: ImageGraph) -> ImageGraph:
+    """The images that have labels: with the edges of the graph that is kept, or with more, found among them alone."""
+    if _seconds_of_own(rows, stored):
+        return image_graph(stored.vectors[rows])
+    return replace(unjoined(kept.rows[rows]), weights=kept.weights[rows.numpy()][:, rows.numpy()])
+
+
+def _seconds_of_own(rows: Tensor, stored: Embeddings) -> float:
+    """How long a search among ``rows`` alone takes; 0: there is none, since kept edges suffice or it is too long."""
+    seconds = exact_graph_seconds(len(rows), stored.width)
+    return seconds if len(rows) < LABELLED * len(stored) and seconds <= BEARABLE else 0.0
 
 
 def _audited(given: GivenLabels, stored: Embeddings) -> tuple[Tensor, tuple[str, ...]]:

@@ -143,7 +143,7 @@ def graph_seconds(stored: Embeddings, *, engine: GraphEngine = "auto") -> float 
     """How long the graph will take, about; 0 where one is kept that fits, None where it will be approximate."""
     if _read(stored, min(KNOWN, len(stored) - 1), engine) is not None:
         return 0.0
-    return _exact_seconds(stored) if _engine(stored, engine) == "exact" else None
+    return exact_graph_seconds(len(stored), stored.width) if _engine(stored, engine) == "exact" else None
 
 
 def kept_recall(stored: Embeddings) -> Recall | None:
@@ -159,14 +159,15 @@ def _file(stored: Embeddings) -> Path:
     return stored.place.with_name(f"{stored.place.name}.graph")
 
 
-def _exact_seconds(stored: Embeddings) -> float:
-    return 2 * len(stored) ** 2 * min(stored.width, DIRECTIONS) / OPERATIONS_A_SECOND
+def exact_graph_seconds(images: int, width: int) -> float:
+    """How long an exact graph of so many vectors takes, on the slow side."""
+    return 2 * images**2 * min(width, DIRECTIONS) / OPERATIONS_A_SECOND
 
 
 def _engine(stored: Embeddings, wished: GraphEngine) -> Engine:
     if wished not in ("auto", "exact", "faiss"):
         raise SettingError(f"engine must be auto, exact or faiss; got {wished!r}")
-    seconds = _exact_seconds(stored)
+    seconds = exact_graph_seconds(len(stored), stored.width)
     if wished == "auto" and seconds > BEARABLE:
         long = f'by exact search (--engine exact, engine="exact") about {seconds / 60:.0f} minutes'
         extra_module("faiss", extra="faiss", purpose=f"a graph of {len(stored):,} images ({long})")
