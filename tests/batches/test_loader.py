@@ -94,6 +94,7 @@ def test_arrays_are_augmented_as_whole_batches():
 
 
 def test_looking_meets_every_readable_item_once_and_names_the_others(folder):
+    second = list(ViewLoader.in_order(FolderSource(folder), CENTRE, batch_size=4, workers=0).epoch())[1]
     for name in ("00", "01", "02", "03", "09"):  # the whole first batch, and one of the third
         (folder / f"{name}.png").write_bytes(b"no picture")
     for workers in (0, 2):
@@ -105,7 +106,7 @@ def test_looking_meets_every_readable_item_once_and_names_the_others(folder):
         failures = [failure.name for batch in seen for failure in batch.batch.unreadable]
         assert failures == ["00.png", "01.png", "02.png", "03.png", "09.png"]
         assert set(loader.unreadable) == set(failures)
-        assert first_view(seen[1]).shape == (4, 3, 24, 24)
+        torch.testing.assert_close(first_view(seen[1]), first_view(second))
 
 
 def test_an_unreadable_image_of_training_is_replaced_and_noted(folder, tmp_path):

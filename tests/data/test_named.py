@@ -68,7 +68,9 @@ def test_the_generator_of_shapes_is_uniform():
 
 def test_shapes_of_any_size_and_number():
     for size in (8, 33, 100):
-        assert pixels(ShapesSource(3, size=size)).shape == (3, 3, size, size)
+        images = pixels(ShapesSource(3, size=size))
+        assert images.shape == (3, 3, size, size)
+        assert (images.std(axis=(2, 3)).max(axis=1) > 5).all()  # a shape stands out
     huge = ShapesSource(10**12)
     assert huge.image(10**12 - 1).size == (32, 32)
     with pytest.raises(SettingError, match="size >= 8"):

@@ -157,7 +157,9 @@ def test_the_inner_form_is_the_kernel_on_the_sphere(kernel):
 
 
 def test_only_inner_products_have_an_inner_form_off_the_sphere():
-    assert InnerProductKernel(0.5).inner_form(unit=False) is not None
+    a, y, inner = rows(4, 8), rows(3, 9), InnerProductKernel(0.5)
+    form = inner.inner_form(unit=False)
+    torch.testing.assert_close(form.scale * (a @ y.T) + form.bias, inner(a, y), rtol=0, atol=1e-12)
     for kernel in (
         CosineKernel(0.5),
         GaussianKernel(0.5),

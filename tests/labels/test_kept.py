@@ -69,6 +69,7 @@ def test_an_approximate_graph_says_its_recall(tmp_path: Path) -> None:
         for a, b in zip(approximate.graph.neighbours.index.tolist(), exact.graph.neighbours.index.tolist(), strict=True)
     ]
     assert np.mean(near) > 0.9
+    assert approximate.recall.share == pytest.approx(np.mean(near), abs=0.02)
     assert bool((approximate.graph.neighbours.index != torch.arange(300)[:, None]).all())
 
 
