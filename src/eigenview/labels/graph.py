@@ -146,15 +146,6 @@ def graph_seconds(stored: Embeddings, *, engine: GraphEngine = "auto") -> float 
     return exact_graph_seconds(len(stored), stored.width) if _engine(stored, engine) == "exact" else None
 
 
-def kept_recall(stored: Embeddings) -> Recall | None:
-    """Of the graph that is kept beside ``stored``; None: exact, or there is none."""
-    file = _file(stored)
-    try:
-        return from_json(_Notes, read_sealed(file)[1]["notes"], file).recall
-    except (DataError, KeyError):
-        return None
-
-
 def _file(stored: Embeddings) -> Path:
     return stored.place.with_name(f"{stored.place.name}.graph")
 
