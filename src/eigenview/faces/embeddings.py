@@ -109,10 +109,11 @@ class Embeddings:
         return duplicates(self.stored, cosine=cosine, neighbours=neighbours, source=_pictures(source))
 
     def clusters(self, number: int | None = None, *, seed: int = 0, engine: GraphEngine = "auto") -> ImageClusters:
-        """Groups without labels, as many as there are, or ``number``; ``.write("a.csv")`` and ``.sheet("a.png")``.
+        """Groups without labels, as many as there are, or ``number``.
 
-        The graph behind this and the following is exact while that is bearable, or approximate (``.recall`` says how
-        good); ``engine`` exact or faiss decides it.
+        ``.write("a.csv")`` makes a table of it and ``.sheet("a.png")`` a picture, as of what :meth:`choose`,
+        :meth:`spread` and :meth:`audit` say. The graph behind them is exact while that is bearable, or approximate
+        (``.recall`` says how good); ``engine`` exact or faiss decides it.
         """
         return cluster_images(self.stored, number, seed=seed, engine=engine)
 

@@ -53,11 +53,13 @@ class Outlier:
 class Audit:
     """What an audit found. Suspects and outliers are ranked, the worst first."""
 
+    stored: Embeddings
     labels: int  # that were looked at
     suspects: tuple[Suspect, ...]
     outliers: tuple[Outlier, ...]
     copies: DuplicateSets | None = None  # None: not sought
     leaks: SharedPictures | None = None
+    against: Embeddings | None = None  # the other set
     alone: tuple[str, ...] = ()  # classes of a single picture, about whose labels nothing can be said
     given: dict[int, str] = field(default_factory=dict)  # row → label
     recall: Recall | None = None  # of an approximate graph; None: exact
@@ -104,6 +106,15 @@ class Audit:
     def write(self, out: str | Path, *, overwrite: bool = False) -> Path:
         return write_table(out, self.columns(), overwrite=overwrite)
 
+    def sheet(self, out: str | Path, *, source: Source | None = None, overwrite: bool = False) -> Path:
+        """A PNG of suspects, odd ones out, copies, and pictures that are in both sets."""
+        from eigenview.labels.sheets import doubtful_groups, labels_sheet  # which imports this module
+
+        groups, other = doubtful_groups(self), self.against
+        return labels_sheet(
+            "Doubtful labels", groups, self.stored, out, source=source, other=other, overwrite=overwrite
+        )
+
     def to_json(self) -> str:
         """For scripts."""
         listed = {
@@ -144,11 +155,13 @@ def audit(
     cosine = kept.graph.neighbours.similarity.mean(dim=1)  # with the neighbours that the graph knows
     odd = cosine.argsort(stable=True)[:outliers].tolist()
     return Audit(
+        stored,
         labels=len(rows),
         suspects=suspects,
         outliers=tuple(Outlier(row, stored.paths[row], float(cosine[row])) for row in odd),
         copies=duplicates(stored, source=sources[0]) if copies else None,
         leaks=None if against is None else shared_pictures(stored, against, sources=sources),
+        against=against,
         alone=alone,
         given={row: given.classes[number] for row, number in enumerate(given.labels.tolist()) if number != NO_LABEL},
         recall=kept.recall,

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from eigenview.data import Source
 from eigenview.data.source import NO_LABEL
 from eigenview.errors import DataError, SettingError
 from eigenview.files import atomic_path, from_json, to_json
@@ -57,6 +58,14 @@ class Chosen:
     def write(self, out: str | Path, *, overwrite: bool = False) -> Path:
         """A table with the names, and the column ``label`` to fill in."""
         return write_table(out, {"name": self.names, "label": [""] * len(self.names)}, overwrite=overwrite)
+
+    def sheet(self, out: str | Path, *, source: Source | None = None, overwrite: bool = False) -> Path:
+        """A PNG of them, numbered."""
+        from eigenview.labels.sheets import Shown, labels_sheet  # which imports this module
+
+        shown = Shown("", [(row, (f"{number}",)) for number, row in enumerate(self.rows, start=1)])
+        title = f"{len(self.rows):,} of {len(self.stored):,} pictures, to label"
+        return labels_sheet(title, [shown], self.stored, out, source=source, overwrite=overwrite)
 
 
 @dataclass(frozen=True)
@@ -167,6 +176,13 @@ class Suggestions:
     def write(self, out: str | Path, *, overwrite: bool = False) -> Path:
         """A table, one line an image; in Parquet with a column for each class."""
         return write_table(out, self.columns(per_class=Path(out).suffix == ".parquet"), overwrite=overwrite)
+
+    def sheet(self, out: str | Path, *, source: Source | None = None, overwrite: bool = False) -> Path:
+        """A PNG: of every class the pictures that are surest, and then those that are least sure."""
+        from eigenview.labels.sheets import labels_sheet, suggested_groups  # which imports this module
+
+        groups = suggested_groups(self)
+        return labels_sheet("Suggested labels", groups, self.stored, out, source=source, overwrite=overwrite)
 
 
 def choose_images(
