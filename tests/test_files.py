@@ -55,8 +55,8 @@ def test_unknown_fields_are_left_out_and_missing_ones_have_their_defaults():
         ('{"leaf": null, "count": 1, "pairs": []}', "leaf: Input should be an object"),
         ('{"leaf": {"size": "1"}, "count": 1, "pairs": []}', "leaf.size: Input should be a valid number"),
         ('{"leaf": {"size": 1}, "count": true, "pairs": []}', "count: Input should be a valid integer"),
-        ('{"leaf": {"size": 1}, "count": 1, "pairs": [[1]]}', "pairs.0.1: Field required"),
-        ('{"leaf": {"size": 1}, "pairs": []}', "count: Field required"),
+        ('{"leaf": {"size": 1}, "count": 1, "pairs": [[1]]}', "pairs.0.1 is missing"),
+        ('{"leaf": {"size": 1}, "pairs": []}', "count is missing"),
     ],
 )
 def test_what_is_damaged_is_refused_in_one_line_by_its_path(text, problem):

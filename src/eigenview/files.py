@@ -23,7 +23,7 @@ from typing import TypeAlias, TypeVar
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from eigenview.errors import DataError, EigenviewError, WriteError
-from eigenview.names import printable
+from eigenview.names import first_mistake, printable
 
 JSON: TypeAlias = JsonValue  # text, numbers, lists and objects of them
 Kind = TypeVar("Kind")
@@ -194,12 +194,6 @@ def as_kind(kind: type[Kind], content: JSON, place: str | Path) -> Kind:
     except ValidationError as error:
         mistake = first_mistake(error)
         raise DataError(f"{printable(place)} is no {kind.__name__}: {mistake}; it was edited or damaged") from None
-
-
-def first_mistake(error: ValidationError) -> str:
-    """Where pydantic saw the first mistake, and what it says of it."""
-    problem = error.errors(include_url=False)[0]
-    return f"{'.'.join(str(step) for step in problem['loc']) or 'all of it'}: {problem['msg']}"
 
 
 def _parsed(data: str | bytes, place: str | Path) -> JSON:

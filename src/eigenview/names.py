@@ -11,6 +11,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TypeVar
 
+from pydantic import ValidationError
+
 from eigenview.errors import SettingError
 
 Entry = TypeVar("Entry")
@@ -35,6 +37,21 @@ def reason_of(error: BaseException) -> str:
         return printable(error.strerror)
     lines = str(error).strip().splitlines()
     return printable(lines[0][:LONGEST_REASON] if lines else type(error).__name__)
+
+
+def first_mistake(error: ValidationError, known: Iterable[str] = ()) -> str:
+    """Where pydantic saw the first mistake, and what it says of it, in our words; ``known`` tells what was meant."""
+    problem = error.errors(include_url=False)[0]
+    place, kind = ".".join(str(step) for step in problem["loc"]) or "all of it", problem["type"]
+    if kind == "extra_forbidden":
+        return f"no setting is called {place}{did_you_mean(str(problem['loc'][-1]), known)}"
+    if kind == "missing":
+        return f"{place} is missing"
+    if kind == "value_error":  # by a rule of ours, which says what arrived
+        return problem["msg"].removeprefix("Value error, ")
+    given = problem["input"]
+    choices = re.findall("'([^']*)'", problem["ctx"]["expected"]) if kind == "literal_error" else ()
+    return f"{place}: {problem['msg']}; got {given!r:.80}{did_you_mean(str(given), choices)}"
 
 
 def slug(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from eigenview.errors import SettingError
-from eigenview.names import did_you_mean
+from eigenview.names import first_mistake
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -25,16 +25,4 @@ def read_settings(kind: type[Model], given: Mapping[str, Any], *, known: Iterabl
     try:
         return kind(**given)
     except ValidationError as error:
-        raise SettingError(first_problem(error, [*kind.model_fields, *known])) from None
-
-
-def first_problem(error: ValidationError, known: Iterable[str]) -> str:
-    """What pydantic says of the first mistake, in our words."""
-    problem = error.errors()[0]
-    place = ".".join(str(step) for step in problem["loc"]) or "settings"
-    if problem["type"] == "extra_forbidden":
-        return f"no setting is called {place}{did_you_mean(str(problem['loc'][-1]), known)}"
-    if problem["type"] == "missing":
-        return f"the setting {place} is missing"
-    message = problem["msg"].removeprefix("Value error, ")
-    return message if problem["type"] == "value_error" else f"{place}: {message}; got {problem['input']!r}"
+        raise SettingError(first_mistake(error, [*kind.model_fields, *known])) from None

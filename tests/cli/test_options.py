@@ -92,8 +92,8 @@ MISTAKES = {
     "--optimizer.learning-rate 0": "--optimizer.learning-rate is a number > 0; got '0'",
     "--learning-rate 1": "go has no option --learning-rate; did you mean --optimizer.learning-rate?",
     "--mileston 1": "go has no option --mileston; did you mean --milestones?",
-    "--crops [{}]": "--crops is JSON, list of {size, count}; 0: size: Field required",
-    "--crops no": "--crops is JSON, list of {size, count}; Invalid JSON",
+    "--crops [{}]": "--crops is JSON, list of {size, count}; 0.size is missing",
+    "--crops no": "--crops is JSON, list of {size, count}; all of it: Invalid JSON",
     "--nonsense": "go has no option --nonsense (eigenview go --help tells more)",
     "a b": "too much was given: a b",
 }

@@ -27,7 +27,7 @@ MISTAKES = {
     "data check digits more": "too much was given: more",
     "data check digits --workers few": "--workers",
     "train digits --epoch 3": "did you mean --epochs?",
-    "train digits --views.crops [{}]": "--views.crops is JSON, list of {size, count, scale}; 0: size: Field required",
+    "train digits --views.crops [{}]": "--views.crops is JSON, list of {size, count, scale}; 0.size is missing",
     "train digits --learning_rate 1": "did you mean --optimizer.learning-rate?",
     "train digits --temperature 1": "did you mean --method-settings.temperature?",
     "train digits --epochs few": "--epochs is a whole number ≥ 1; got 'few'",

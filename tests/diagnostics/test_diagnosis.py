@@ -283,7 +283,7 @@ def test_json_that_is_no_diagnosis_is_refused_by_its_path():
     stored = json.loads(diagnose(gaussian(30, 4)).to_json())
     with pytest.raises(DataError, match=r"run/diagnosis\.json is not JSON"):
         Diagnosis.from_json("{", "run/diagnosis.json")
-    with pytest.raises(DataError, match="a stored diagnosis is no Diagnosis: verdict: Field required"):
+    with pytest.raises(DataError, match="a stored diagnosis is no Diagnosis: verdict is missing"):
         Diagnosis.from_json("{}")
     stored["figures"]["uniformity"]["low"] = "low"
     with pytest.raises(DataError, match=r"figures\.uniformity\.low: Input should be a valid number"):

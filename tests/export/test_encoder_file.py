@@ -183,7 +183,7 @@ def test_a_file_that_does_not_fit_its_description_is_refused(run, tmp_path):
     with pytest.raises(DataError, match="does not fit the encoder that it describes"):
         load_exported(made.path)
     save_file(weights, made.path, metadata={"eigenview": "{}"})
-    with pytest.raises(DataError, match=r"out\.safetensors is no Card: format: Field required"):
+    with pytest.raises(DataError, match=r"out\.safetensors is no Card: format is missing; it was edited"):
         load_exported(made.path)
 
 

@@ -75,7 +75,7 @@ def test_a_score_changed_by_hand_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"{}", r"is no Score: \w+: Field required; it was edited or damaged; delete it"),
+        (b"{}", r"is no Score: \w+ is missing; it was edited or damaged; delete it"),
         (b"[]", "must hold a JSON object; it holds list"),
         (b'{"name": "knn"', "is not JSON"),
         (b"\xff\xfe", "is not UTF-8 text"),

@@ -158,7 +158,7 @@ def test_a_recipe_survives_json(name):
         ({"flip": "0.5"}, "flip: Input should be a valid number; got '0.5'"),
         ({"flip": 2}, r"views: flip must lie in \[0, 1\]; got 2.0; see"),
         ({"crops": [{"size": 8.5}]}, "crops.0.size: Input should be a valid integer; got 8.5"),
-        ({"crops": [{"size": 8, "scale": [0.5]}]}, "crops.0.scale.1: Field required"),
+        ({"crops": [{"size": 8, "scale": [0.5]}]}, "crops.0.scale.1 is missing"),
         ({"crops": None}, "crops: Input should be a valid array; got None"),
         ({"jitter": {"hue": 0.7}}, r"hue must lie in \[0, 0.5\] turns; got 0.7"),
         ({"mean": [0.0, float("nan"), 0.0]}, "mean must be finite"),

@@ -28,7 +28,8 @@ from eigenview.app.thinking import Spread, Thinking
 from eigenview.app.thumbnails import Thumbnails
 from eigenview.data import Source
 from eigenview.errors import DataError, EigenviewError
-from eigenview.files import JSON, first_mistake
+from eigenview.files import JSON
+from eigenview.names import first_mistake
 
 QUEUE = 40  # rows to ask that the page is told of
 SHOWN = 100  # at most, that it asks about

@@ -28,7 +28,7 @@ from eigenview.cli.settings import (
     without_none,
 )
 from eigenview.errors import SettingError
-from eigenview.names import did_you_mean
+from eigenview.names import did_you_mean, first_mistake
 from eigenview.settings import read_settings
 
 Kind = TypeVar("Kind", bound=BaseModel)
@@ -135,10 +135,9 @@ class Setting(click.ParamType):  # type: ignore[type-arg]  # generic in newer ve
 
     def _broken_rule(self, error: ValidationError) -> str:
         problem, rule = error.errors()[0], kind_text(self.info).removesuffix(" or none")
-        word = " ".join(problem["input"]) if isinstance(problem["input"], list) else str(problem["input"])
         if self.takes_json:
-            place = "".join(f"{step}: " for step in problem["loc"])
-            return f"{self.label} is JSON, {rule}; {place}{problem['msg']}; got {word!r}"
+            return f"{self.label} is JSON, {rule}; {first_mistake(error)}"
+        word = " ".join(problem["input"]) if isinstance(problem["input"], list) else str(problem["input"])
         if get_origin(self.kind) is Literal:
             return f"{self.label} is one of {rule}; got {word!r}{did_you_mean(word, map(str, get_args(self.kind)))}"
         article = "a " if rule.startswith(("whole", "number", "path", "list")) else ""

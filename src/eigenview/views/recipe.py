@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from eigenview.errors import SettingError
-from eigenview.files import first_mistake
+from eigenview.names import first_mistake
 
 Range = tuple[float, float]
 Interpolation = Literal["bilinear", "bicubic"]
@@ -154,10 +154,9 @@ def recipe_from_json(content: Mapping[str, object]) -> Recipe:
     try:
         return TypeAdapter(Recipe).validate_json(json.dumps(content))
     except ValidationError as error:
-        first = error.errors()[0]
-        refused = first.get("ctx", {}).get("error")  # by a recipe's own rules, which say what arrived
-        reason = str(refused) if refused else f"{first_mistake(error)}; got {first['input']!r}"
-        raise SettingError(f"this does not describe views: {reason}; see recipe_to_json(preset(...))") from None
+        raise SettingError(
+            f"this does not describe views: {first_mistake(error)}; see recipe_to_json(preset(...))"
+        ) from None
 
 
 def check_statistics(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
