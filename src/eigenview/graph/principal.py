@@ -50,7 +50,8 @@ def projection(embeddings: Tensor, *, directions: int = DIRECTIONS) -> Projectio
 def principal_directions(centred: Tensor, count: int) -> Tensor:
     """(d, count), orthonormal: the directions in which rows (n, d) around 0 are widest, the widest first."""
     covariance = (centred.T @ centred).double()  # in float32 LAPACK may give up where rows are few
-    return torch.linalg.eigh(covariance).eigenvectors[:, -count:].flip(1).to(centred.dtype)
+    vectors: Tensor = torch.linalg.eigh(covariance).eigenvectors
+    return vectors[:, -count:].flip(1).to(centred.dtype)
 
 
 def two_projections(embeddings: Tensor, *, directions: int) -> tuple[Tensor, tuple[Projection, Tensor]]:
