@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +14,7 @@ import pytest
 import torch
 
 from eigenview.appending import append_line
-from eigenview.errors import DataError
+from eigenview.errors import DataError, WriteError
 from eigenview.files import (
     atomic_folder,
     atomic_path,
@@ -23,10 +24,12 @@ from eigenview.files import (
     write_json,
     write_text,
 )
+from eigenview.names import slug
 from eigenview.tensors import save_tensors
 from tests.processes import exit_codes_of
 
 DEAD = 2**22 + 1  # no process has such a number
+HERE = slug(socket.gethostname())[-40:]
 
 
 def hidden(folder: Path) -> list[str]:
@@ -177,25 +180,35 @@ def test_a_file_survives_a_kill_at_every_step_and_leftovers_go(tmp_path, has_old
         assert hidden(folder) == []
 
 
-def test_what_a_living_process_is_writing_stays(tmp_path):
-    for name in (f".a.json.{os.getpid()}-x.json", f".a.json.{DEAD}-x.json", f".b.json.{DEAD}-x.json", ".a.json.old"):
+def test_what_a_living_process_or_another_machine_is_writing_stays(tmp_path):
+    stays = [f".a.json.{HERE}-{os.getpid()}-x.json", f".b.json.{HERE}-{DEAD}-x.json", ".a.json.old"]
+    stays += [f".a.json.elsewhere-{DEAD}-x.json", f".a.json.{DEAD}-x.json"]
+    for name in (*stays, f".a.json.{HERE}-{DEAD}-x.json"):
         (tmp_path / name).write_text("half")
-    (tmp_path / f".a.json.{DEAD}-folder").mkdir()
+    (tmp_path / f".a.json.{HERE}-{DEAD}-folder").mkdir()
     write_json(tmp_path / "a.json", {})
-    assert hidden(tmp_path) == sorted([f".a.json.{os.getpid()}-x.json", f".b.json.{DEAD}-x.json", ".a.json.old"])
+    assert hidden(tmp_path) == sorted(stays)
+
+
+def test_a_file_never_takes_the_place_of_a_folder(tmp_path):
+    (tmp_path / "a.json" / "inside").mkdir(parents=True)
+    with pytest.raises(WriteError, match=r"cannot write .*a\.json: "):
+        write_json(tmp_path / "a.json", {})
+    assert (tmp_path / "a.json" / "inside").is_dir()
+    assert hidden(tmp_path) == []
 
 
 def test_a_planted_link_is_replaced_not_followed(tmp_path):
     secret, run = tmp_path / "secret", tmp_path / "run"
     secret.write_text("mine")
     run.mkdir()
-    for name in ("config.json", ".config.json.writing", f".config.json.{DEAD}-x"):
+    for name in ("config.json", ".config.json.writing", f".config.json.{HERE}-{DEAD}-x"):
         (run / name).symlink_to(secret)
     write_text(run / "config.json", "theirs")
     assert secret.read_text() == "mine"
     assert not (run / "config.json").is_symlink()
     assert (run / "config.json").read_text() == "theirs"
-    assert not (run / f".config.json.{DEAD}-x").exists()
+    assert not (run / f".config.json.{HERE}-{DEAD}-x").exists()
 
 
 @pytest.mark.parametrize("name", ["sample", ".sample.old", f".sample.{DEAD}-x"])

@@ -1,7 +1,7 @@
 """Files that are whole or not there: written beside their place, brought to disk, then renamed; and read with care.
 
-Nothing else in the project writes where a reader may look, but for a download, which is continued beside its place and
-moved there when its checksum is right (``data.published``). A full disk, a read-only folder or a damaged file is one
+Nothing else in the project writes where a reader may look; a download is continued beside its place, and moved there by
+:func:`move_into_place` when its checksum is right. A full disk, a read-only folder or a damaged file is one
 line of error; what stood in the place stays, and no half-written file is left behind.
 """
 
@@ -12,6 +12,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -23,7 +24,7 @@ from typing import TypeAlias, TypeVar
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from eigenview.errors import DataError, EigenviewError, WriteError
-from eigenview.names import first_mistake, printable
+from eigenview.names import first_mistake, printable, slug
 
 JSON: TypeAlias = JsonValue  # text, numbers, lists and objects of them
 Kind = TypeVar("Kind")
@@ -43,14 +44,13 @@ def atomic_path(path: Path) -> Iterator[Path]:
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
-        handle, name = tempfile.mkstemp(prefix=f".{_short(path)}.{os.getpid()}-", suffix=path.suffix, dir=path.parent)
+        handle, name = tempfile.mkstemp(prefix=f"{_begun(path)}{os.getpid()}-", suffix=path.suffix, dir=path.parent)
         os.close(handle)
         beside = Path(name)
         try:
             os.chmod(beside, 0o666 & ~umask())  # mkstemp's own is for the owner alone
             yield beside
-            to_disk(beside)
-            beside.replace(path)
+            move_into_place(beside, path)
         finally:
             with suppress(OSError):
                 beside.unlink(missing_ok=True)
@@ -62,24 +62,34 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     with explained(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_leftovers(path)
-        beside = Path(tempfile.mkdtemp(prefix=f".{_short(path)}.{os.getpid()}-", dir=path.parent))
+        beside = Path(tempfile.mkdtemp(prefix=f"{_begun(path)}{os.getpid()}-", dir=path.parent))
         try:
             os.chmod(beside, 0o777 & ~umask())
             yield beside
-            for file in beside.iterdir():
-                to_disk(file)
-            for swap in range(SWAPS):
-                try:
-                    _swap(beside, path)
-                    break
-                except OSError as error:
-                    if swap == SWAPS - 1 or error.errno not in CROSSED:
-                        raise
-            to_disk(path.parent)
-            with suppress(OSError):
-                _remove(_old(path))
+            move_into_place(beside, path)
         finally:
             shutil.rmtree(beside, ignore_errors=True)
+
+
+def move_into_place(beside: Path, path: Path) -> None:
+    """A file or folder that is whole takes the place of ``path``, on the same disk."""
+    with explained(path):
+        if beside.is_file():
+            to_disk(beside)
+            beside.replace(path)  # refused where a folder is
+            return
+        for file in beside.iterdir():
+            to_disk(file)
+        for swap in range(SWAPS):
+            try:
+                _swap(beside, path)
+                break
+            except OSError as error:
+                if swap == SWAPS - 1 or error.errno not in CROSSED:
+                    raise
+        to_disk(path.parent)
+        with suppress(OSError):
+            _remove(_old(path))
 
 
 def _swap(beside: Path, path: Path) -> None:
@@ -258,9 +268,9 @@ def explained(path: Path) -> Iterator[None]:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Files and folders beside ``path`` that a process which is gone began to write."""
-    for left in path.parent.glob(f".{glob.escape(_short(path))}.*-*"):
-        matched = re.fullmatch(rf"\.{re.escape(_short(path))}\.(\d+)-.*", left.name)
+    """Files and folders beside ``path`` that a process of this machine which is gone began to write."""
+    for left in path.parent.glob(f"{glob.escape(_begun(path))}*-*"):
+        matched = re.fullmatch(r"(\d+)-.*", left.name.removeprefix(_begun(path)))
         if matched is not None and not is_alive(int(matched[1])):
             with suppress(OSError):
                 _remove(left)
@@ -274,8 +284,9 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _short(path: Path) -> str:
-    return path.name[:40]  # names have at most 255 bytes, and the longest may be ours to replace
+def _begun(path: Path) -> str:
+    """How the names of what this machine writes beside ``path`` begin; names have at most 255 bytes."""
+    return f".{path.name[:40]}.{slug(socket.gethostname())[-40:]}-"
 
 
 def is_alive(process: int) -> bool:
