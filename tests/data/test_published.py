@@ -14,7 +14,7 @@ import pytest
 
 from eigenview.data import download, fetch, open_source
 from eigenview.data.published import PUBLISHED, PublishedFile, unpack
-from eigenview.errors import DataError, SettingError
+from eigenview.errors import DataError, SettingError, WriteError
 
 CONTENT = np.random.default_rng(0).integers(0, 256, 3_000_000, dtype=np.uint8).tobytes()
 CHECKSUM = "md5:" + hashlib.md5(CONTENT).hexdigest()
@@ -153,6 +153,22 @@ def test_archives_cannot_write_outside(tmp_path, kind):
     assert not (tmp_path / "escape.txt").exists()
 
 
+def test_a_place_that_takes_no_file_is_told_in_one_line(tmp_path, shop):
+    (tmp_path / "taken").write_text("a file")
+    (tmp_path / "data.bin").mkdir()
+    for place in (tmp_path / "taken" / "data.bin", tmp_path / "data.bin"):
+        with pytest.raises(WriteError, match=r"cannot write .*data\.bin: .*; choose another place"):
+            fetch(f"{shop[1]}/data.bin", place, checksum=CHECKSUM)
+
+
+def test_a_folder_that_was_unpacked_before_is_replaced(tmp_path):
+    for content in (b"first", b"second"):
+        with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
+            packed.writestr(f"inner/{content.decode()}.txt", content)
+        unpack(tmp_path / "a.zip", tmp_path / "out")
+    assert [path.name for path in (tmp_path / "out").rglob("*")] == ["inner", "second.txt"]
+
+
 def test_links_and_broken_archives_are_refused(tmp_path):
     (tmp_path / "link").write_bytes(packed({"a": b""}, type=tarfile.SYMTYPE, linkname="/etc/passwd"))
     with pytest.raises(DataError, match="a link or device"):
@@ -173,6 +189,8 @@ def test_mistakes_are_told_in_one_line(tmp_path, shop):
         fetch(f"{shop[1]}/data.bin", tmp_path / "x", checksum="abc")
     with pytest.raises(SettingError, match="by http or https"):
         fetch("file:///etc/passwd", tmp_path / "x", checksum=CHECKSUM)
+    with pytest.raises(SettingError, match=r"'cifra10' is no data set to download; did you mean cifar10\?"):
+        download("cifra10", tmp_path)
     with pytest.raises(SettingError, match="imagenet cannot be downloaded: its terms"):
         download("imagenet", tmp_path)
     with pytest.raises(SettingError, match="verify the file by hand and pass checksum"):

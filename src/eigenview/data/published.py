@@ -1,7 +1,6 @@
 """Published data sets fetched by name: checked, resumed where a connection broke, moved into place when complete."""
 
 import http.client
-import os
 import shutil
 import tarfile
 import tempfile
@@ -19,8 +18,8 @@ from urllib.parse import urlsplit
 from eigenview.data.failures import blamed_on
 from eigenview.data.places import escapes
 from eigenview.errors import DataError, SettingError
-from eigenview.files import file_digest
-from eigenview.names import printable
+from eigenview.files import explained, file_digest, move_into_place
+from eigenview.names import Table, printable
 from eigenview.progress import progress_bar
 
 ATTEMPTS = 5  # connections, each going on where the last one broke
@@ -40,32 +39,35 @@ class PublishedFile:
 _CIFAR = "https://www.cs.toronto.edu/~kriz"
 _FASHION = "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com"
 
-PUBLISHED: dict[str, tuple[PublishedFile, ...]] = {
-    "cifar10": (PublishedFile(f"{_CIFAR}/cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"),),
-    "cifar100": (PublishedFile(f"{_CIFAR}/cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8"),),
-    "stl10": (
-        PublishedFile(
-            "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "md5:91f7769df0f17e558f3565bffb0c7dfb"
+PUBLISHED: Table[tuple[PublishedFile, ...]] = Table(
+    "data set to download",
+    {
+        "cifar10": (PublishedFile(f"{_CIFAR}/cifar-10-binary.tar.gz", "md5:c32a1d4ab5d03f1284b67883e8d87530"),),
+        "cifar100": (PublishedFile(f"{_CIFAR}/cifar-100-binary.tar.gz", "md5:03b5dce01913d631647c71ecec9e9cb8"),),
+        "stl10": (
+            PublishedFile(
+                "http://ai.stanford.edu/~acoates/stl10/stl10_binary.tar.gz", "md5:91f7769df0f17e558f3565bffb0c7dfb"
+            ),
         ),
-    ),
-    "fashion-mnist": tuple(
-        PublishedFile(f"{_FASHION}/{name}-ubyte.gz", f"md5:{checksum}", is_archive=False)
-        for name, checksum in (
-            ("train-images-idx3", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
-            ("train-labels-idx1", "25c81989df183df01b3e8a0aad5dffbe"),
-            ("t10k-images-idx3", "bef4ecab320f06d8554ea6380940ec79"),
-            ("t10k-labels-idx1", "bb300cfdad3c16e7a12a480ee83cd310"),
-        )
-    ),
-    "tiny-imagenet": (
-        PublishedFile("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de"),
-    ),
-    "nyu-depth-v2": (  # no checksum is known to us: verify the file by hand and pass it
-        PublishedFile(
-            "http://horatio.cs.nyu.edu/mit/silberman/nyu_depth_v2/nyu_depth_v2_labeled.mat", None, is_archive=False
+        "fashion-mnist": tuple(
+            PublishedFile(f"{_FASHION}/{name}-ubyte.gz", f"md5:{checksum}", is_archive=False)
+            for name, checksum in (
+                ("train-images-idx3", "8d4fb7e6c68d591d4c3dfef9ec88bf0d"),
+                ("train-labels-idx1", "25c81989df183df01b3e8a0aad5dffbe"),
+                ("t10k-images-idx3", "bef4ecab320f06d8554ea6380940ec79"),
+                ("t10k-labels-idx1", "bb300cfdad3c16e7a12a480ee83cd310"),
+            )
         ),
-    ),
-}
+        "tiny-imagenet": (
+            PublishedFile("http://cs231n.stanford.edu/tiny-imagenet-200.zip", "md5:90528d7ca1a48142e341f4ef8d21d0de"),
+        ),
+        "nyu-depth-v2": (  # no checksum is known to us: verify the file by hand and pass it
+            PublishedFile(
+                "http://horatio.cs.nyu.edu/mit/silberman/nyu_depth_v2/nyu_depth_v2_labeled.mat", None, is_archive=False
+            ),
+        ),
+    },
+)
 
 
 def download(name: str, directory: str | Path, *, checksum: str | None = None, shows_progress: bool = True) -> Path:
@@ -74,10 +76,9 @@ def download(name: str, directory: str | Path, *, checksum: str | None = None, s
     What is there and whole is not fetched again. ``checksum`` is needed where none is known (nyu-depth-v2), and takes
     the place of ours for sets of one file. ImageNet's terms do not allow this: get it from image-net.org.
     """
-    if name not in PUBLISHED:
-        why = "its terms ask you to get it from image-net.org" if name == "imagenet" else "there is no such download"
-        raise SettingError(f"{name} cannot be downloaded: {why}; known are {', '.join(PUBLISHED)}")
-    files = PUBLISHED[name]
+    if name == "imagenet":
+        raise SettingError("imagenet cannot be downloaded: its terms ask you to get it from image-net.org")
+    files = PUBLISHED.find(name)
     if checksum is not None and len(files) > 1:
         raise SettingError(f"{name} has {len(files)} files with known checksums; leave checksum out")
     directory = Path(directory)
@@ -105,7 +106,8 @@ def fetch(url: str, path: str | Path, *, checksum: str, shows_progress: bool = T
         raise SettingError(f"downloads are by http or https; got {url}")
     if path.is_file() and _has_checksum(path, checksum):
         return
-    path.parent.mkdir(parents=True, exist_ok=True)
+    with explained(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
     arrived = path.with_name(path.name + ".part")
     for _ in range(ATTEMPTS):
         last = _try_to_continue(url, arrived, shows_progress)
@@ -118,7 +120,7 @@ def fetch(url: str, path: str | Path, *, checksum: str, shows_progress: bool = T
         raise DataError(
             f"{url} does not have the checksum {checksum}: the file was thrown away; try again, or verify it"
         )
-    os.replace(arrived, path)
+    move_into_place(arrived, path)
 
 
 def _try_to_continue(url: str, arrived: Path, shows_progress: bool) -> Exception | None:
@@ -178,10 +180,7 @@ def unpack(archive: str | Path, directory: str | Path) -> None:
             for name, content in members:
                 _write(aside, name, content, archive)
         for path in sorted(aside.iterdir()):
-            target = directory / path.name
-            if target.is_dir() and not target.is_symlink():
-                shutil.rmtree(target)
-            os.replace(path, target)
+            move_into_place(path, directory / path.name)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError) as error:
         raise DataError(f"{printable(archive)} cannot be unpacked: {error}") from error
     finally:
