@@ -21,7 +21,7 @@ from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
-from eigenview.cli.run_options import VECTORS, RunOptions, open_with
+from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait
 from eigenview.errors import SettingError
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ class Options(RunOptions):
 def run(options: Options, output: Output) -> None:
     from eigenview.cli import embedded
     from eigenview.labels import audit, own_labels, read_labels
-    from eigenview.labels.sheets import doubtful_groups, keep_audit, labels_sheet
+    from eigenview.labels.audits import audit_seconds
+    from eigenview.labels.sheets import keep_audit
 
     embedded.checked_places(options.out, options.sheet, overwrite=options.overwrite)
     stored, opened = embedded.open_or_embed(options.place, options.source, options, output)
@@ -62,6 +63,8 @@ def run(options: Options, output: Output) -> None:
     source = embedded.open_pictures_of(options.place, options.source)
     against = None if options.against is None else _other_set(options, opened, stored, output)
     embedded.say_graph(output, stored, options.engine)
+    seconds = audit_seconds(stored, given, against=against, copies=options.copies, source=source)
+    say_wait(output, f"the audit of {len(stored):,} images", seconds)
     audited = audit(
         stored,
         given,
@@ -83,15 +86,7 @@ def run(options: Options, output: Output) -> None:
     if out is not None:
         output.say(f"{audited.write(out, overwrite=options.overwrite)}: all of it")
     if options.sheet is not None:
-        labels_sheet(
-            "Doubtful labels",
-            doubtful_groups(audited),
-            stored,
-            options.sheet,
-            source=source,
-            other=against,
-            overwrite=options.overwrite,
-        )
+        audited.sheet(options.sheet, source=source, overwrite=options.overwrite)
         output.say(f"to look at: {options.sheet}")
 
 

@@ -48,7 +48,6 @@ def run(options: Options, output: Output) -> None:
         table_place,
     )
     from eigenview.labels.label_files import read_labels, write_table
-    from eigenview.labels.sheets import Shown, labels_sheet
     from eigenview.labels.suggesting import choose_images
 
     checked_places(options.out, options.sheet, overwrite=options.overwrite)
@@ -69,10 +68,8 @@ def run(options: Options, output: Output) -> None:
         said = f"fill in the column {column}, leave it empty if unsure"
         output.say(f"{out}: {len(chosen.names):,} pictures to label; {said}")
     if options.sheet is not None:
-        shown = Shown("", [(row, (f"{number}",)) for number, row in enumerate(chosen.rows, start=1)])
         source = open_pictures_of(options.place, options.source)
-        title = f"{len(chosen.rows):,} of {len(stored):,} pictures, to label"
-        labels_sheet(title, [shown], stored, options.sheet, source=source, overwrite=options.overwrite)
+        chosen.sheet(options.sheet, source=source, overwrite=options.overwrite)
         output.say(f"to look at: {options.sheet}")
     if out is not None:
         output.say(f"then: {_spread_words(options, out)}", style="dim")

@@ -37,7 +37,6 @@ class Options(RunOptions):
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.embedded import checked_places, embed_beside, open_pictures_of, say_labels, table_place
     from eigenview.cli.spread import suggestions_json
-    from eigenview.labels.sheets import labels_sheet, suggested_groups
     from eigenview.labels.suggesting import read_labeller
     from eigenview.search import open_embeddings
 
@@ -57,6 +56,5 @@ def run(options: Options, output: Output) -> None:
         say_labels(answers, answers.write(out, overwrite=options.overwrite), output)
     if options.sheet is not None:
         source = open_pictures_of(options.place, options.source)
-        groups = suggested_groups(answers)
-        labels_sheet("Suggested labels", groups, stored, options.sheet, source=source, overwrite=options.overwrite)
+        answers.sheet(options.sheet, source=source, overwrite=options.overwrite)
         output.say(f"to look at: {options.sheet}")

@@ -49,7 +49,7 @@ class Options(RunOptions):
 def run(options: Options, output: Output) -> None:
     from eigenview.cli import embedded
     from eigenview.labels.label_files import read_labels
-    from eigenview.labels.sheets import keep_suggestions, labels_sheet, suggested_groups
+    from eigenview.labels.sheets import keep_suggestions
     from eigenview.labels.suggesting import head_beside, spread_labels
 
     embedded.checked_places(options.out, options.sheet, overwrite=options.overwrite, has_head=True)
@@ -71,8 +71,7 @@ def run(options: Options, output: Output) -> None:
         head = spread.labeller.save(head_beside(out), overwrite=options.overwrite)
         output.say(f"{head}: labels later pictures (eigenview predict {head} RUN --source SOURCE)", style="dim")
     if options.sheet is not None:
-        groups = suggested_groups(spread)
-        labels_sheet("Suggested labels", groups, stored, options.sheet, source=source, overwrite=options.overwrite)
+        spread.sheet(options.sheet, source=source, overwrite=options.overwrite)
         output.say(f"to look at: {options.sheet}")
 
 
