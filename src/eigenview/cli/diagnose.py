@@ -10,6 +10,7 @@ Examples:
 """
 
 import json
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -55,13 +56,15 @@ def run(options: Options, output: Output) -> None:
 
         if options.second is not None or options.labels is not None:
             raise SettingError("--second and --labels belong to a file of embeddings; a run makes its own views")
-        run = open_with(options, options.subject, output, options.source)
-        spec, is_named = options.source or run.directory.source, options.source is not None
-        source = open_images(spec, needs_index=True, network=is_named)  # an address in a run's settings is not fetched
+        opening = cache(lambda: open_images(str(options.source), needs_index=True))
+        run = open_with(options, options.subject, output, options.source, opening)
+        if options.source is not None:
+            source = opening()
+        else:  # an address in a run's settings is not fetched
+            source = open_images(run.directory.source, needs_index=True, network=False)
         images = min(options.items, len(source))
         say_wait(output, f"{PASSES} views of {images:,} images", PASSES * images * seconds_an_image(run, source))
-        keeps = options.where == "projection"  # what the report shows
-        diagnosis = diagnose_run(run, source, items=options.items, where=options.where, seed=options.seed, keeps=keeps)
+        diagnosis = diagnose_run(run, source, items=options.items, where=options.where, seed=options.seed, keeps=True)
     output.result(json.loads(diagnosis.to_json()))
     if not options.as_json:
         output.say("\n".join(diagnosis.lines()))

@@ -8,6 +8,7 @@ Examples:
   eigenview embed runs/photos 's-{000..099}.tar' -o photos.npy
 """
 
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated
 
@@ -29,17 +30,24 @@ class Options(RunOptions):
 
 
 def run(options: Options, output: Output) -> None:
-    from eigenview.cli.embedded import embed_shown
+    from eigenview.cli.embedded import shown_embedding
+    from eigenview.data import open_source
+    from eigenview.search import embed
+    from eigenview.search.makers import anchored
 
-    written = embed_shown(
-        open_with(options, options.run, output, options.source),
-        options.source,
-        options.out,
-        output,
-        layer=options.layer,
-        batch_size=options.batch_size,
-        resume=not options.anew,
-    )
+    opening = cache(partial(open_source, options.source))
+    run = open_with(options, options.run, output, options.source, opening)
+    with shown_embedding(output) as progress:
+        written = embed(
+            run,
+            opening(),
+            options.out,
+            layer=options.layer,
+            batch_size=options.batch_size,
+            resume=not options.anew,
+            progress=progress,
+            spec=anchored(options.source),
+        )
     left_out: list[JSON] = [{"name": failure.name, "reason": failure.reason} for failure in written.unreadable]
     output.result({"path": str(written.path), "rows": written.rows, "width": written.width, "unreadable": left_out})
     if not options.as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,7 @@ from eigenview.progress import about
 from eigenview.settings import Strict
 
 if TYPE_CHECKING:
+    from eigenview.batches import AnySource
     from eigenview.cli.output import Output
     from eigenview.data import Source
     from eigenview.runs import OpenedRun, RunDirectory
@@ -50,13 +52,22 @@ class RunOptions(OpenOptions, EncoderOptions):
     """A run or an encoder by name."""
 
 
-def open_with(options: RunOptions, given: str | Path, output: Output, source: str | None = None) -> OpenedRun:
-    """The run in a folder, or an encoder by name that looks at ``source``; what it is and where it computes is said."""
+def open_with(
+    options: RunOptions,
+    given: str | Path,
+    output: Output,
+    source: str | None = None,
+    opening: Callable[[], AnySource] | None = None,
+) -> OpenedRun:
+    """The run in a folder, or an encoder by name that looks at ``source``; what it is and where it computes is said.
+
+    ``opening`` is how whoever calls opens the source; it is asked only of an encoder that exists.
+    """
     from eigenview.devices import device_text, find_device
     from eigenview.runs import is_run, open_run
 
     if not is_run(given):
-        return open_named(options, str(given), output, source)
+        return open_named(options, str(given), output, source, opening)
     device = find_device(options.device)
     run = open_run(given, checkpoint=options.checkpoint, device=device)
     output.say(f"{run.name}, checkpoint {run.checkpoint}, on {device_text(device)}", style="dim")
@@ -64,9 +75,13 @@ def open_with(options: RunOptions, given: str | Path, output: Output, source: st
 
 
 def open_named(
-    options: EncoderOptions, name: str, output: Output, spec: str | None, source: Source | None = None
+    options: EncoderOptions,
+    name: str,
+    output: Output,
+    spec: str | None,
+    source: AnySource | Callable[[], AnySource] | None = None,
 ) -> OpenedRun:
-    """An encoder by name, a run or a weights file, to look at ``spec`` with; ``source`` is that, once it is open."""
+    """An encoder by name, a run or a weights file, to look at ``spec`` with; ``source`` is that, or what opens it."""
     from eigenview.data import open_source
     from eigenview.devices import device_text, find_device
     from eigenview.nn import ENCODERS
@@ -81,7 +96,7 @@ def open_named(
     if spec is None:
         raise SettingError(f"{name} is an encoder, and looks at images: give them (SOURCE or --source)")
     folder = options.keep_in or folder_for(name, spec, size=options.size)
-    images = open_source(spec) if source is None else source
+    images = open_source(spec) if source is None else source() if callable(source) else source
     run = open_encoder(settings, images, folder, spec=anchored(spec), size=options.size, device=device)
     record = run.directory.encoder
     assert record is not None

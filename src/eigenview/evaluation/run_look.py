@@ -103,10 +103,11 @@ def diagnose_run(
     """Figures and a verdict for a run's encoder and head on ``items`` images of ``source``, drawn by ``seed``.
 
     ``where``: what the loss saw (``projection``), or the features before the head. A run without a head has features
-    only. ``keeps``: store the diagnosis and a sample of these images in the run, for the report.
+    only. ``keeps``: store the diagnosis of what the loss saw and a sample of these images in the run, for the report.
     """
     if where not in ("projection", "features"):
         raise SettingError(f"where is projection or features; got {where!r}")
+    keeps = keeps and where == "projection"  # what the report shows
     if keeps:
         check_writable(run.folder)
     name = f"the checkpoint {run.checkpoint} of {run.folder}"
