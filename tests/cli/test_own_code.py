@@ -153,6 +153,14 @@ def test_a_look_opens_its_source_once(counted, tmp_path):
     assert (tmp_path / "opened").read_text() == "once once "
 
 
+@pytest.mark.parametrize("verb", [["diagnose"], ["evaluate", "--protocol", "knn"], ["embed"], ["compare"]])
+def test_an_encoder_by_name_opens_its_source_once(verb, counted, tmp_path):
+    name, *options = verb
+    images = ["--unlabelled", counted] if name == "compare" else [counted]
+    assert main([name, "small", *images, *options]) == 0
+    assert (tmp_path / "opened").read_text() == "once "
+
+
 def test_training_opens_its_source_once(counted, tmp_path):
     given = ["--steps", "2", "--encoder.width", "0.25", "--workers", "0"]
     assert main(["train", counted, "--out", "by command", *given]) == 0

@@ -14,8 +14,6 @@ from eigenview.cli import main
 from eigenview.cli.entry import VERBS
 from eigenview.cli.train import settings_among
 from eigenview.errors import SettingError
-from eigenview.evaluation import EVERY_PROTOCOL, PROBES, PROTOCOLS
-from eigenview.evaluation.protocol_scores import FEATURE_PROTOCOLS
 from eigenview.runs import merge_settings
 
 MISTAKES = {
@@ -152,16 +150,6 @@ def test_a_kernel_implies_its_method():
     assert settings_among({"method": "moco"}, kernel="Laplacian(0.2)")["method"] == "moco"
     with pytest.raises(SettingError, match="use --method kernel-infonce or random-walk or moco"):
         settings_among({"method": "swav"}, kernel="laplacian")
-
-
-def test_no_two_protocols_have_one_name():
-    kinds = [set(FEATURE_PROTOCOLS), {f"view-probe-{name}" for name in PROBES}, {"finetune", "depth"}]
-    assert sum(map(len, kinds)) == len(PROTOCOLS) == len(set().union(*kinds))
-    kinds.append({"captions", "zero-shot"})
-    assert sum(map(len, kinds)) == len(EVERY_PROTOCOL) == len(set().union(*kinds))
-    clusterings, probes = {"kmeans", "spectral-clustering"}, {f"probe-{name}" for name in PROBES}
-    assert clusterings | probes <= set(PROTOCOLS)
-    assert not {"spectral", "moco", "swav"} & set(PROTOCOLS)  # a clustering and a probe once shared one of them
 
 
 def test_the_page_of_settings_is_up_to_date():

@@ -14,6 +14,7 @@ from eigenview.cli.scores_table import line_of
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import (
+    EVERY_PROTOCOL,
     PROBES,
     PROTOCOLS,
     LabelDraws,
@@ -119,7 +120,9 @@ def test_scores_come_one_by_one_as_they_are_known():
 
 
 def test_no_two_protocols_share_a_name():
-    assert len(PROTOCOLS) == len(protocol_scores.FEATURE_PROTOCOLS) + len(PROBES) + len(["finetune", "depth"])
+    others = ["finetune", "finetune-swav", "depth"]
+    assert len(PROTOCOLS) == len(protocol_scores.FEATURE_PROTOCOLS) + len(PROBES) + len(others)
+    assert len(EVERY_PROTOCOL) == len(PROTOCOLS) + len(["captions", "zero-shot"])
     encoder = Subject("untrained", build_encoder("small", channels=1, width=0.25), VIEW)
     few, fewer = digits(slice(0, 120)), digits(slice(120, 160))
     named = ["kmeans", "spectral-clustering", "probe-spectral"]

@@ -197,6 +197,18 @@ def test_the_papers_rates_are_kept_by_name():
     assert (shorter.milestones, shorter.steps, shorter.head) == ((3, 4), None, "random")
 
 
+def test_the_papers_finetuning_is_a_protocol_by_name():
+    subject, task = Subject("run", encoder(), VIEW), Task(digits(slice(0, 200)), digits(slice(200, 260)))
+    scores = {score.name: score for score in evaluate(subject, task, protocols=["finetune-swav"])}
+    titles = [f"{way} {share}" for share in ("1%", "10%") for way in ("frozen", "swav finetuned", "swav from scratch")]
+    assert list(scores) == titles
+    for share in ("1%", "10%"):
+        protocol, published = scores[f"swav finetuned {share}"].protocol, FINETUNES[f"swav-{share}"]
+        assert {name: protocol[name] for name in ("trunk_rate", "head_rate", "epochs", "steps")} == {
+            name: getattr(published, name) for name in ("trunk_rate", "head_rate", "epochs", "steps")
+        }
+
+
 def test_running_statistics_arrive_in_few_steps():
     slow = encoder(3)
     norms = [norm for norm in slow.modules() if isinstance(norm, torch.nn.BatchNorm2d)]

@@ -11,11 +11,9 @@ from scipy import stats
 from sklearn.datasets import load_digits
 from sklearn.neighbors import KNeighborsClassifier
 
-from eigenview.cli import evaluate as evaluate_verb
-from eigenview.cli.output import Output
 from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
-from eigenview.evaluation import Folds, Subject, compare
+from eigenview.evaluation import Folds, Subject, compare, open_tasks
 from eigenview.evaluation.evaluating import evaluate
 from eigenview.evaluation.subjects import RawPixels, read_folds
 from eigenview.nn import build_encoder
@@ -77,8 +75,7 @@ def test_folds_count_rows_of_the_table_though_one_cannot_be_read(tmp_path):
     images = [b"no image", *(encoded(gradient(seed=number)) for number in range(3))]
     folds = pa.array([[], [0], [1], [1]], pa.list_(pa.int64()))
     parquet.write_table(pa.table({"image": images, "label": [0, 1, 0, 1], "folds": folds}), tmp_path / "t.parquet")
-    options = evaluate_verb.Options(run=tmp_path, source=f"{tmp_path}/t.parquet", folds="folds")
-    (task,) = evaluate_verb._tasks(options, Output())
+    (task,) = open_tasks(tmp_path / "t.parquet", folds="folds")
     assert [[task.source.name(int(item)) for item in fold] for fold in task.folds] == [
         ["t.parquet[1]"],
         ["t.parquet[2]", "t.parquet[3]"],

@@ -117,6 +117,48 @@ def test_evaluation_gives_the_same_scores(both):
     assert len(mine) == len(scores)
 
 
+def test_several_sets_and_folds_give_the_same_scores(both):
+    words = ["--set", "one=photos/?labelled=yes", "two=photos/?labelled=yes,photos/?labelled=yes", "--no-baselines"]
+    told = json.loads(both.told("evaluate", OUT, *words, "--protocol", "knn", "--json"))
+    photos = f"{both.python}/photos/?labelled=yes"
+    scores = both.run.evaluate(sets={"one": photos, "two": (photos, photos)}, protocols=["knn"], baselines=[])
+    assert [(score.data_name, score.value) for score in scores] == [(score["data"], score["value"]) for score in told]
+    assert {score.data_name for score in scores} == {"one", "two"}
+    with pytest.raises(ev.EigenviewError, match="SOURCE is missing: labelled images"):
+        both.run.evaluate()
+    with pytest.raises(ev.EigenviewError, match="folds belongs to one SOURCE"):
+        both.run.evaluate(photos, photos, folds="folds")
+    with pytest.raises(ev.EigenviewError, match="captions is measured by itself, on one SOURCE"):
+        both.run.evaluate(photos, photos, protocols=["captions"])
+
+
+def test_runs_are_compared_and_chosen_alike(both):
+    for place in both:
+        shutil.copytree(place / OUT, place / "runs/twin", dirs_exist_ok=True, ignore=lambda *_: ["evaluation"])
+    photos, words = f"{both.python}/photos/?labelled=yes", ["photos/?labelled=yes", "--protocol", "knn"]
+    for folder in (OUT, "runs/twin"):
+        both.told("evaluate", folder, *words)
+    twin = ev.open_run(both.python / "runs/twin")
+    for run in (both.run, twin):
+        run.evaluate(photos, protocols=["knn"])
+    told = json.loads(both.told("compare", OUT, "--supervised", "runs/twin", "--protocol", "knn k=5", "--json"))
+    mine = ev.compare(both.run, supervised=twin, protocols=["knn k=5"])
+    assert [[(each["subject"], each["difference"]) for each in row] for row in told] == [
+        [(each.score.subject, each.difference) for each in row] for row in mine.values()
+    ]
+    assert "supervised" in {each["subject"] for row in told for each in row}
+    chosen = json.loads(both.told("compare", OUT, "runs/twin", "--select", "photos/?labelled=yes", "--json"))
+    choice = ev.compare(both.run, twin, select=photos)
+    assert (choice.name, choice.accuracy) == (chosen["chosen"], chosen["accuracy"])
+    vectors = both.run.embed(both.python / "photos", both.python / "vectors.npy")
+    with working_in(both.python):
+        vectors.evaluate(photos, protocols=["knn"])
+        compared = ev.compare(both.run, vectors)
+    assert {each.score.subject for row in compared.values() for each in row} >= {"photos", "vectors"}
+    with pytest.raises(ev.EigenviewError, match="vectors see none: leave them out"):
+        ev.compare(both.run, vectors, select=photos)
+
+
 def test_diagnosis_report_and_export_are_the_same(both):
     told = json.loads(both.told("diagnose", OUT, "photos/", "--json"))
     assert both.run.diagnose(both.python / "photos").verdict == told["verdict"]

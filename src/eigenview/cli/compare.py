@@ -11,16 +11,16 @@ Examples:
   eigenview compare runs/simclr runs/swav runs/moco
   eigenview compare runs/photos --json
   eigenview compare runs/a runs/b runs/c --select 'train/?labelled=yes'
-  eigenview compare runs/a runs/b efficientnet-lite0 --unlabelled photos/
+  eigenview compare runs/a runs/b efficientnet-lite0 --unlabelled photos/ -o measures.csv
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,9 +30,9 @@ from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import JSON, Output
 from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait, seconds_an_image, vectors_folder
 from eigenview.errors import DataError, SettingError
-from eigenview.names import printable
 
 if TYPE_CHECKING:
+    from eigenview.data import Source
     from eigenview.diagnostics.label_free import LabelFree
     from eigenview.evaluation import Compared
 
@@ -47,8 +47,10 @@ class Options(RunOptions):
     select: Annotated[str | None, Word("SOURCE")] = None  # labelled training images to choose a run by; nothing is
     # compared then
     unlabelled: Annotated[str | None, Word("SOURCE")] = None  # images to compare by without labels
-    folds: int = Field(5, ge=2)  # of that cross-validation
-    seed: int = Field(0, ge=0)  # of its folds, and of the images drawn
+    folds: int = Field(5, ge=2)  # of the cross-validation
+    out: Annotated[Path | None, Word("FILE", "-o")] = None  # with --unlabelled: the table as .csv or .parquet
+    overwrite: bool = False  # replace a file that is there already
+    seed: int = Field(0, ge=0)  # of the folds, and of the images drawn
     as_json: AsJson = False  # print the comparison as JSON
 
 
@@ -63,6 +65,8 @@ def run(options: Options, output: Output) -> None:
     if options.unlabelled is not None or (len(options.runs) > 1 and all(are_new)):
         _compare_unlabelled(options, output)
         return
+    if options.out is not None:
+        raise SettingError("-o writes what is measured without labels: give --unlabelled SOURCE, or take --json")
     runs = [vectors_folder(options, given).folder if given.suffix in VECTORS else given for given in options.runs]
     for given, folder in zip(options.runs, runs, strict=True):
         if not RunDirectory.existing(folder).scores():
@@ -80,21 +84,11 @@ def _by_numbers(text: str) -> list[str | int]:
 
 
 def _select(options: Options, output: Output) -> None:
-    from eigenview.evaluation import Measuring, Subject, open_labelled
-    from eigenview.evaluation.linear import choose_encoder
+    from eigenview.evaluation import choose_run, told_apart
 
-    source = open_labelled(str(options.select))
-    how, features, labels = Measuring(seed=options.seed), {}, None
-    for folder in options.runs:
-        subject = Subject.of_run(open_with(options, folder, output))
-        if subject.name in features:
-            raise SettingError(
-                f"runs are told apart by their folders' names; two are called {subject.name}: rename one"
-            )
-        seen = subject.features(source, ["pooled"], how)
-        features[subject.name], labels = seen["pooled"], seen.labelled
-    assert labels is not None
-    choice = choose_encoder(features, labels, folds=options.folds, seed=options.seed)
+    told_apart(options.runs)
+    runs = (open_with(options, folder, output) for folder in options.runs)
+    choice = choose_run(runs, str(options.select), folds=options.folds, seed=options.seed)
     output.result({"chosen": choice.name, "accuracy": dict(choice.accuracy)})
     if not options.as_json:
         rows = [[name, f"{100 * accuracy:.1f}"] for name, accuracy in choice.accuracy.items()]
@@ -140,50 +134,54 @@ def _as_json(compared: Compared) -> JSON:
 
 def _compare_unlabelled(options: Options, output: Output) -> None:
     """Measure all on the images of ``--unlabelled``, or on those that the first run was made for."""
-    from eigenview.diagnostics.label_free import MEASURED_ON, MEASURES, WORTH, best_by
+    from eigenview.data import open_images
+    from eigenview.diagnostics.label_free import MEASURED_ON, MEASURES, Ranked
+    from eigenview.evaluation import told_apart
+    from eigenview.labels.label_files import check_place, write_table
 
-    measured: dict[str, LabelFree] = {}
-    spec = options.unlabelled
-    called = Counter(place.stem if place.suffix in VECTORS else place.name for place in options.runs)
-    for place in options.runs:
-        is_file = place.suffix in VECTORS
-        name = (place.stem if called[place.stem] == 1 else printable(place)) if is_file else place.name
-        if name in measured:
-            raise SettingError(f"runs are told apart by their folders' names; two are called {name}: rename one")
-        measured[name], spec = _measured(options, place, spec, output)
-    best, by = best_by(measured)
-    figures: dict[str, JSON] = {
+    if options.out is not None:
+        check_place(options.out, overwrite=options.overwrite)
+    names, spec, is_given = told_apart(options.runs), options.unlabelled, options.unlabelled is not None
+    opening = cache(partial(open_images, needs_index=True, network=is_given))  # no address of settings is fetched
+    measured = Ranked()
+    for name, place in zip(names, options.runs, strict=True):
+        measured[name], spec = _measured(options, place, spec, opening, output)
+    figures: dict[str, dict[str, JSON]] = {
         name: {key: None if value is None or not math.isfinite(value) else value for key, value in asdict(each).items()}
         for name, each in measured.items()
     }
-    output.result({"best": best, "by": by, "worth": dict(WORTH), "measures": figures})
+    output.result({"best": measured.best, "by": measured.by, "worth": dict(measured.worth), "measures": dict(figures)})
+    if options.out is not None:
+        columns = {each.field: [of_one[each.field] for of_one in figures.values()] for each in MEASURES.values()}
+        write_table(options.out, {"name": list(measured), **columns}, overwrite=options.overwrite)
     if options.as_json:
         return
     rows = []
     for title, measure in MEASURES.items():
         cells = [_cell(getattr(some, measure.field)) for some in measured.values()]
-        rows.append([f"{title} ({measure.rule})", *cells, f"{WORTH[title]:+.2f}"])
+        rows.append([f"{title} ({measure.rule})", *cells, f"{measured.worth[title]:+.2f}"])
     output.table(["without labels", *measured, "worth"], rows)
-    hint = "probably best" if WORTH[by] >= TRUSTED else "a hint, hardly better than a guess"
-    output.say(f"{hint}: {best}, by {by}")
+    hint = "probably best" if measured.worth[measured.by] >= TRUSTED else "a hint, hardly better than a guess"
+    output.say(f"{hint}: {measured.best}, by {measured.by}")
     output.say(
         f"worth: rank correlation with 20-NN accuracy over {MEASURED_ON}; 1 is always right, 0 a guess.", style="dim"
     )
     output.say("With a few hundred labels, --select SOURCE tells more than any of these.", style="dim")
 
 
-def _measured(options: Options, place: Path, spec: str | None, output: Output) -> tuple[LabelFree, str | None]:
+def _measured(
+    options: Options, place: Path, spec: str | None, opening: Callable[[str], Source], output: Output
+) -> tuple[LabelFree, str | None]:
     """The measures, and on which images; vectors are measured as they are."""
-    from eigenview.data import open_images
     from eigenview.diagnostics.label_free import label_free
     from eigenview.evaluation.observation import ITEMS, VIEWED, VIEWS, measure_without_labels
     from eigenview.search import open_embeddings
 
     if place.suffix in VECTORS:
         return label_free(open_embeddings(place).vectors, seed=options.seed), spec
-    run = open_with(options, place, output, spec)
+    run = open_with(options, place, output, spec, lambda: opening(str(spec)))
     images = spec or run.directory.source
-    source = open_images(images, needs_index=True, network=spec is not None)  # no address of settings is fetched
+    source = opening(images)
     seen = min(ITEMS, len(source)) + VIEWS * min(VIEWED, len(source))
     say_wait(output, f"{run.name}: {seen:,} images and views", seen * seconds_an_image(run, source))
     return measure_without_labels(run, source, seed=options.seed), images

@@ -3,9 +3,10 @@
 Every score is printed as it is known and kept in RUN/evaluation, for compare and report. Protocols: knn, linear,
 few-label, kmeans, spectral-clustering, retrieval; the papers' probes on fixed features (probe-moco) and on new views in
 every epoch (view-probe-moco), of moco, spectral, simclr-cifar, swav, simsiam, random-walk, wang-isola, kernel-infonce
-and kernel-moco; finetune (from 1 %, 10 % and all labels); depth. With one source, a fifth of each class is kept for the
-test, always the same fifth for the same --seed. Of a run that learnt from captions also captions (recall both ways, on
-images with captions) and zero-shot (the names of the classes in prompts), each by itself.
+and kernel-moco; finetune (from 1 %, 10 % and all labels) and finetune-swav (the paper's, from 1 % and 10 %); depth.
+With one source, a fifth of each class is kept for the test, always the same fifth for the same --seed. Of a run that
+learnt from captions also captions (recall both ways, on images with captions) and zero-shot (the names of the classes
+in prompts), each by itself.
 
 Examples:
   eigenview evaluate runs/photos 'photos/?labelled=yes'
@@ -20,6 +21,7 @@ Examples:
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -31,8 +33,7 @@ from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait, 
 from eigenview.errors import SettingError
 
 if TYPE_CHECKING:
-    from eigenview.evaluation import Folds, Task
-    from eigenview.runs import OpenedRun, Score
+    from eigenview.runs import Score
 
 
 class Options(RunOptions):
@@ -61,22 +62,15 @@ class Options(RunOptions):
 
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.scores_table import line_of, score_as_json, show_scores
-    from eigenview.evaluation import EVERY_PROTOCOL, WORD_PROTOCOLS
+    from eigenview.evaluation import are_by_words
 
-    for name in options.protocol:  # refused before any work is done
-        EVERY_PROTOCOL.find(name)
-    by_words = [name for name in options.protocol if name in WORD_PROTOCOLS]
-    if options.templates and "zero-shot" not in by_words:
-        raise SettingError("templates are prompts of zero-shot: give --protocol zero-shot with them")
-    scores = []
-    if by_words:
-        folder, scored = _measured_by_words(options, output)
-    elif options.run.suffix in VECTORS:
+    beside = (options.test, options.sets, options.folds, options.source is None)
+    by_words = are_by_words(options.protocol, templates=options.templates, beside=beside)
+    if options.run.suffix in VECTORS and not by_words:
         folder, scored = _measured_vectors(options, output)
     else:
-        first = options.source or next((words.partition("=")[2].partition(",")[0] for words in options.sets), None)
-        measured = open_with(options, options.run, output, first)
-        folder, scored = measured.folder, _measured(options, measured, output)
+        folder, scored = _measured(options, output, by_words=by_words)
+    scores = []
     for score in scored:
         output.say(line_of(score))
         scores.append(score)
@@ -84,16 +78,6 @@ def run(options: Options, output: Output) -> None:
     if not options.as_json:
         show_scores(scores, output)
         output.say(f"kept in {folder / 'evaluation'}; see them with: eigenview report {folder}")
-
-
-def _measured_by_words(options: Options, output: Output) -> tuple[Path, Iterator[Score]]:
-    from eigenview.evaluation import Measuring, word_scores
-
-    if len(options.protocol) > 1 or options.test or options.sets or options.folds or options.source is None:
-        raise SettingError(f"{options.protocol[0]} is measured by itself, on one SOURCE; leave the other options out")
-    run = open_with(options, options.run, output, options.source)
-    how = Measuring(cache=options.cache, seed=options.seed)
-    return run.folder, word_scores(run, options.protocol, options.source, templates=options.templates, measuring=how)
 
 
 def _measured_vectors(options: Options, output: Output) -> tuple[Path, Iterator[Score]]:
@@ -117,58 +101,51 @@ def _measured_vectors(options: Options, output: Output) -> tuple[Path, Iterator[
     )
 
 
-def _measured(options: Options, run: OpenedRun, output: Output) -> Iterator[Score]:
-    from eigenview.evaluation import BASELINES, Measuring, evaluate_run
+def _measured(options: Options, output: Output, *, by_words: bool) -> tuple[Path, Iterator[Score]]:
+    from eigenview.data import open_source
+    from eigenview.evaluation import BASELINES, Measuring, evaluate_run, open_tasks, word_scores
 
-    tasks: list[Task | Folds] = [*_tasks(options, output)]
+    sets, how = dict(map(_parts_of, options.sets)), Measuring(cache=options.cache, seed=options.seed)
+    if len(sets) < len(options.sets):
+        raise SettingError(f"sets are told apart by their names; got {', '.join(options.sets)}: name one otherwise")
+    train = next(iter(sets.values()), (None,))[0] if options.source is None else options.source
+    opening = None if train is None else cache(partial(open_source, train))
+    run = open_with(options, options.run, output, train, opening)
+    if by_words and options.source is not None:
+        scores = word_scores(run, options.protocol, options.source, templates=options.templates, measuring=how)
+        return run.folder, scores
+    tasks = open_tasks(
+        options.source,
+        options.test,
+        sets={name: pair if pair[1] else pair[0] for name, pair in sets.items()},
+        folds=options.folds,
+        test_share=options.test_share,
+        seed=options.seed,
+        protocols=options.protocol,
+        opened=None if opening is None else opening(),
+        told=output.say,
+    )
     others = None if options.supervised is None else open_with(options, options.supervised, output)
     if options.cache is None or not options.cache.exists():
         images = sum(len(task.train) + (len(task.test) if task.test is not task.train else 0) for task in tasks)
         encoders = 1 + options.baselines + (others is not None)
         what = f"features of {images:,} images by {encoders} encoders (then the protocols)"
         say_wait(output, what, images * encoders * seconds_an_image(run, tasks[0].train))
-    return evaluate_run(
+    return run.folder, evaluate_run(
         run,
         tasks,
         protocols=options.protocol,
         layers=options.layers,
         supervised=others,
         baselines=tuple(BASELINES) if options.baselines else (),
-        measuring=Measuring(cache=options.cache, seed=options.seed),
+        measuring=how,
     )
 
 
-def _tasks(options: Options, output: Output) -> Iterator[Task | Folds]:
-    from eigenview.evaluation import open_folds, open_task
-
-    if options.folds is not None:
-        if options.source is None or options.test is not None or options.sets:
-            raise SettingError("--folds belongs to one SOURCE, a Parquet table, without --test and --set")
-        yield open_folds(options.source, column=options.folds)
-        return
-    given: list[tuple[str | None, str, str | None]] = []
-    if options.source is not None:
-        given.append((None, options.source, options.test))
-    for words in options.sets:
-        name, equals, specs = words.partition("=")
-        train, comma, test = specs.partition(",")
-        if not (name and equals and train) or (comma and not test):
-            raise SettingError(f"--set is NAME=TRAIN or NAME=TRAIN,TEST; got {words!r}")
-        given.append((name, train, test or None))
-    if not given:
-        raise SettingError("SOURCE is missing: labelled images, such as 'photos/?labelled=yes'; or give --set")
-    for called, train, against in given:
-        task = open_task(
-            train,
-            against,
-            test_share=options.test_share,
-            seed=options.seed,
-            name=called,
-            protocols=options.protocol,
-        )
-        if against is None:
-            output.say(
-                f"{task.name}, one source: of each class {options.test_share:.0%} are for the test (seed "
-                f"{options.seed}): {len(task.train):,} images to learn from, {len(task.test):,} to test on"
-            )
-        yield task
+def _parts_of(words: str) -> tuple[str, tuple[str, str]]:
+    """``NAME=TRAIN,TEST`` in its parts; the last may be empty."""
+    name, equals, specs = words.partition("=")
+    train, comma, test = specs.partition(",")
+    if not (name and equals and train) or (comma and not test):
+        raise SettingError(f"--set is NAME=TRAIN or NAME=TRAIN,TEST; got {words!r}")
+    return name, (train, test)

@@ -78,6 +78,25 @@ WORTH = {  # Spearman's correlation with 20-NN accuracy there
 }
 
 
+class Ranked(dict[str, LabelFree]):
+    """The measures of several encoders, by name."""
+
+    @property
+    def best(self) -> str:
+        """Which is probably the best, by the measure :attr:`by`."""
+        return best_by(self)[0]
+
+    @property
+    def by(self) -> str:
+        """The measure worth most that all of them have."""
+        return best_by(self)[1]
+
+    @property
+    def worth(self) -> Mapping[str, float]:
+        """Of each measure: how far it was found to be right, 1 always, 0 as a guess is."""
+        return WORTH
+
+
 def best_by(measured: Mapping[str, LabelFree]) -> tuple[str, str]:
     """Which of several is probably best, and the measure that says so: the one worth most that all of them have."""
     if not measured:

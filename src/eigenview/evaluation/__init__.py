@@ -1,7 +1,7 @@
 """How good a representation is: the protocols of the field, from features computed once."""
 
 from eigenview.evaluation.dense import DepthProtocol, depth_scores
-from eigenview.evaluation.evaluating import PROTOCOLS, evaluate, evaluate_run
+from eigenview.evaluation.evaluating import PROTOCOLS, choose_run, evaluate, evaluate_run
 from eigenview.evaluation.features import TrainTest, extract
 from eigenview.evaluation.few_label import LabelDraws, few_label_accuracy
 from eigenview.evaluation.finetuning import finetune, finetune_scores
@@ -19,6 +19,7 @@ from eigenview.evaluation.scores import (
     mean_score,
     over_repeats,
     table,
+    told_apart,
 )
 from eigenview.evaluation.similarity import knn_predict
 from eigenview.evaluation.subjects import (
@@ -30,10 +31,11 @@ from eigenview.evaluation.subjects import (
     open_folds,
     open_labelled,
     open_task,
+    open_tasks,
     read_folds,
     split_by_class,
 )
-from eigenview.evaluation.words import EVERY_PROTOCOL, WORD_PROTOCOLS, word_scores
+from eigenview.evaluation.words import EVERY_PROTOCOL, WORD_PROTOCOLS, are_by_words, word_scores
 
 __all__ = [
     "BASELINES",
@@ -54,7 +56,9 @@ __all__ = [
     "Subject",
     "Task",
     "TrainTest",
+    "are_by_words",
     "choose_encoder",
+    "choose_run",
     "compare",
     "compare_runs",
     "comparison_table",
@@ -74,11 +78,13 @@ __all__ = [
     "open_folds",
     "open_labelled",
     "open_task",
+    "open_tasks",
     "over_repeats",
     "read_folds",
     "select_logistic",
     "split_by_class",
     "table",
+    "told_apart",
     "view_probe_scores",
     "word_scores",
 ]

@@ -1,7 +1,7 @@
 """Protocols by name, and a subject measured by them: on a task, on folds, and a run beside what it must beat."""
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -14,12 +14,22 @@ from eigenview.distributed import rank
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation.dense import depth_scores
 from eigenview.evaluation.finetuning import finetune_scores
+from eigenview.evaluation.linear import EncoderChoice, choose_encoder
 from eigenview.evaluation.probe import view_probe_scores
 from eigenview.evaluation.protocol_scores import FEATURE_PROTOCOLS, FeatureProtocol, Split
-from eigenview.evaluation.protocols import PROBES
+from eigenview.evaluation.protocols import FINETUNES, PROBES
 from eigenview.evaluation.sampling import label_stored_sample
 from eigenview.evaluation.scores import over_repeats
-from eigenview.evaluation.subjects import BASELINES, Folds, Measuring, Subject, Task, subjects_of
+from eigenview.evaluation.subjects import (
+    BASELINES,
+    AnyImages,
+    Folds,
+    Measuring,
+    Subject,
+    Task,
+    open_labelled,
+    subjects_of,
+)
 from eigenview.files import JSON, check_writable
 from eigenview.names import Table
 from eigenview.nn import POOLED
@@ -68,11 +78,16 @@ SHOWN = {  # the most telling first: by how many labels they need, and how much 
     "retrieval": (Shown("retrieval", order=7),),
     **dict.fromkeys((f"probe-{name}" for name in PROBES), (Shown("probe .*", order=1),)),
 }
+SWAV_BY_SHARE = {0.01: FINETUNES["swav-1%"], 0.1: FINETUNES["swav-10%"]}
 PROTOCOLS = Table(
     "protocol",
     {name: Protocol(measure, shown=SHOWN.get(name, ())) for name, measure in FEATURE_PROTOCOLS.items()}
     | {f"view-probe-{name}": Protocol(on_source=partial(view_probe_scores, protocol=name)) for name in PROBES}
-    | {"finetune": Protocol(on_source=finetune_scores), "depth": Protocol(on_source=depth_scores)},
+    | {
+        "finetune": Protocol(on_source=finetune_scores),
+        "finetune-swav": Protocol(on_source=partial(finetune_scores, protocols=SWAV_BY_SHARE, called="swav")),
+        "depth": Protocol(on_source=depth_scores),
+    },
     more="; of runs that learnt from captions also captions and zero-shot, each by itself",
 )
 
@@ -187,6 +202,14 @@ def evaluate_run(
                 yield score
     if rank(how.group) == 0:
         label_stored_sample(run, tasks)
+
+
+def choose_run(runs: Iterable[OpenedRun], source: AnyImages, *, folds: int = 5, seed: int = 0) -> EncoderChoice:
+    """The best of several runs, of different names, by cross-validation on labelled training images."""
+    images, how = open_labelled(source), Measuring(seed=seed)
+    features = {run.name: Subject.of_run(run).features(images, [POOLED], how) for run in runs}
+    labels = next((seen.labelled for seen in features.values()), torch.empty(0))
+    return choose_encoder({name: seen[POOLED] for name, seen in features.items()}, labels, folds=folds, seed=seed)
 
 
 def was_trained_on(run: OpenedRun, test: Source) -> bool:

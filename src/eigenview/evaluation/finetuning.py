@@ -193,6 +193,7 @@ def finetune_scores(
     protocols: Mapping[float, FinetuneProtocol] | None = None,
     scratch: FinetuneProtocol | None = None,
     untrained: Encoder | None = None,
+    called: str = "",
 ) -> Iterator[Score]:
     """Frozen, fine-tuned and from scratch, on the same share of the labels: three rows of one table for each share.
 
@@ -201,6 +202,7 @@ def finetune_scores(
     fresh weights (``untrained``), at rates of its own (``scratch``; otherwise ``FINETUNES["scratch"]``), for the length
     and on the views of the share's protocol. Frozen is logistic regression on the images that fine-tuning gets, the
     penalty by cross-validation. Baselines are measured frozen only: fine-tuned, they are the run's row from scratch.
+    ``called`` stands before the names of the other scores.
     """
     own = FinetuneProtocol()
     own = own if subject.flips else replace(own, views=replace(own.views, flip=0.0))
@@ -226,7 +228,7 @@ def finetune_scores(
             ("finetuned", subject.encoder, protocol, subject.identity),
             ("from scratch", fresh, alone, weights_identity(fresh)),
         ):
-            title = f"{name} {share:.0%}"
+            title = f"{called} {name} {share:.0%}".strip()
             tuned, multiplier = _finetuned(replace(subject, encoder=start), known, task, way, how, title)
             score = split.score(tuned, title, "accuracy", share=share, **asdict(way))
             note = f"rates × {multiplier:g}, chosen on held-out training labels" if multiplier else ""

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from eigenview.errors import DataError, SettingError
 from eigenview.files import JSON
+from eigenview.names import printable
 from eigenview.runs import RunDirectory, Score
 
 Values = npt.NDArray[np.float64]
@@ -206,9 +207,7 @@ def compare_runs(
     """
     if not runs:
         raise SettingError("there is no run to compare; give at least one run directory")
-    names = [Path(folder).resolve().name for folder in runs]
-    if len(set(names)) < len(names):
-        raise SettingError(f"runs are told apart by their folders' names; got {', '.join(names)}: rename one")
+    told_apart(runs)
     scores = [score for folder in runs for score in _own(Path(folder))]
     if supervised is not None:
         name = Path(supervised).resolve().name
@@ -222,6 +221,20 @@ def compare_runs(
     if not shared:
         raise DataError("no measurement is shared by two of these; evaluate the runs by one protocol on one data set")
     return dict(zip(titles([row[0] for row in shared]), (compare(*row) for row in shared), strict=True))
+
+
+def told_apart(places: Sequence[str | Path]) -> list[str]:
+    """What runs, encoders and files of vectors are called: by their last word, files without its ending.
+
+    Two files of one name go by their paths; two runs of one name are refused.
+    """
+    paths = [Path(place) for place in places]
+    short = [path.stem if path.is_file() else path.resolve().name for path in paths]
+    is_shared = [path.is_file() and short.count(name) > 1 for path, name in zip(paths, short, strict=True)]
+    names = [printable(path) if is_file else name for path, name, is_file in zip(paths, short, is_shared, strict=True)]
+    if len(set(names)) < len(names):
+        raise SettingError(f"runs are told apart by their folders' names; got {', '.join(names)}: rename one")
+    return names
 
 
 def _own(folder: Path) -> list[Score]:

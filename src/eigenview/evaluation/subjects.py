@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool2d
 
-from eigenview.batches import Extractor
+from eigenview.batches import AnySource, Extractor
 from eigenview.batches.identity import data_identity, weights_identity
 from eigenview.data import Source, open_images, open_source, subset
 from eigenview.data.columns import find_column
@@ -28,6 +28,8 @@ from eigenview.nn import POOLED, Encoder
 from eigenview.nn.encoder import Step
 from eigenview.runs import OpenedRun
 from eigenview.views import CentreView
+
+AnyImages = str | Path | AnySource
 
 LARGEST_SIDE = 16  # pixels: more columns tell a linear classifier little, and take it hours
 TEST_SHARE = 0.2  # of each class, where no test images are given
@@ -186,8 +188,8 @@ def subjects_of(
 
 
 def open_task(
-    train: str | Path | Source,
-    test: str | Path | Source | None = None,
+    train: AnyImages,
+    test: AnyImages | None = None,
     *,
     test_share: float = TEST_SHARE,
     seed: int = 0,
@@ -209,10 +211,50 @@ def open_task(
     return split_by_class(source, share=test_share, seed=seed, name=called)
 
 
-def open_folds(table: str | Path, *, column: str = "folds") -> Folds:
+def open_tasks(
+    source: AnyImages | None,
+    test: AnyImages | None = None,
+    *,
+    sets: Mapping[str, AnyImages | tuple[AnyImages, AnyImages]] | None = None,
+    folds: str | None = None,
+    test_share: float = TEST_SHARE,
+    seed: int = 0,
+    protocols: Sequence[str] = (),
+    opened: AnySource | None = None,
+    told: Callable[[str], None] = lambda message: None,
+) -> list[Task | Folds]:
+    """All that a subject is measured on: ``source`` and more ``sets`` by name (images, or a pair with those of the
+    test), or a table and the column that lists its ``folds``.
+
+    ``opened``: the first of them, where it is open. ``told`` hears how a source was split.
+    """
+    if folds is not None:
+        if not isinstance(source, (str, Path)) or test is not None or sets:
+            raise SettingError("--folds belongs to one SOURCE, a Parquet table, without --test and --set")
+        return [open_folds(source, column=folds, opened=opened)]
+    given = [] if source is None else [(_name(source), source, test)]
+    for name, images in (sets or {}).items():
+        train, against = images if isinstance(images, tuple) else (images, None)
+        given.append((name, train, against))
+    if not given:
+        raise SettingError("SOURCE is missing: labelled images, such as 'photos/?labelled=yes'; or give --set")
+    tasks: list[Task | Folds] = []
+    for name, train, against in given:
+        images = train if opened is None or tasks else opened
+        task = open_task(images, against, test_share=test_share, seed=seed, name=name, protocols=protocols)
+        if against is None:
+            told(
+                f"{name}, one source: of each class {test_share:.0%} are for the test (seed {seed}): "
+                f"{len(task.train):,} images to learn from, {len(task.test):,} to test on"
+            )
+        tasks.append(task)
+    return tasks
+
+
+def open_folds(table: str | Path, *, column: str = "folds", opened: AnySource | None = None) -> Folds:
     """A Parquet table with the folds that a column lists. Opened as it is: folds count its rows, readable or not."""
     place = str(table).partition("?")[0]
-    folds, source = read_folds(place, column=column), open_source(table)
+    folds, source = read_folds(place, column=column), open_source(table) if opened is None else opened
     assert isinstance(source, Source)  # a table is
     return Folds(source, folds, Path(place).name)
 
@@ -230,7 +272,7 @@ def read_folds(table: str | Path, *, column: str = "folds") -> list[Tensor]:
     return [torch.tensor(members[number]) for number in sorted(members)]
 
 
-def open_labelled(spec: str | Path | Source) -> Source:
+def open_labelled(spec: AnyImages) -> Source:
     """The items of a source that have a label; at least two classes."""
     source = open_images(spec, needs_index=True)
     place = printable(spec) if isinstance(spec, (str, Path)) else source.describe().place
@@ -266,7 +308,7 @@ def split_by_class(source: Source, *, share: float = TEST_SHARE, seed: int = 0, 
     return Task(subset(source, train), subset(source, test), name)
 
 
-def _name(spec: str | Path | Source) -> str:
+def _name(spec: AnyImages) -> str:
     """What people call a data set: the last word of its path, without options."""
     if not isinstance(spec, (str, Path)):
         return Path(spec.describe().place).name

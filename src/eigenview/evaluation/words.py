@@ -174,6 +174,18 @@ WORD_PROTOCOLS: Table[Callable[..., Iterator[Score]]] = Table(  # of runs that l
 EVERY_PROTOCOL: Table[object] = Table("protocol", {**PROTOCOLS, **WORD_PROTOCOLS})
 
 
+def are_by_words(protocols: Sequence[str], *, templates: Sequence[str] = (), beside: Sequence[object] = ()) -> bool:
+    """Whether one of ``WORD_PROTOCOLS`` is asked for; refused with others, or with more than a source (``beside``)."""
+    for name in protocols:  # before any work is done
+        EVERY_PROTOCOL.find(name)
+    asked = [name for name in protocols if name in WORD_PROTOCOLS]
+    if templates and "zero-shot" not in asked:
+        raise SettingError("templates are prompts of zero-shot: give --protocol zero-shot with them")
+    if asked and (len(protocols) > 1 or any(beside)):
+        raise SettingError(f"{protocols[0]} is measured by itself, on one SOURCE; leave the other options out")
+    return bool(asked)
+
+
 def word_scores(
     run: OpenedRun,
     protocols: Sequence[str],
@@ -183,10 +195,7 @@ def word_scores(
     measuring: Measuring | None = None,
 ) -> Iterator[Score]:
     """The scores of the one of ``WORD_PROTOCOLS`` that is asked for; ``templates`` or files of them for zero-shot."""
-    if len(protocols) > 1:
-        raise SettingError(f"{protocols[0]} is measured by itself; got {', '.join(protocols)}")
-    if templates and protocols[0] != "zero-shot":
-        raise SettingError(f"templates are prompts of zero-shot; {protocols[0]} has none")
+    are_by_words(protocols, templates=templates)
     more = {"templates": read_templates(templates)} if templates else {}
     run.needed_text()
     name = "" if isinstance(source, Source) else Path(str(source).partition("?")[0]).name

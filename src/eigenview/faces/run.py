@@ -13,22 +13,22 @@ from torch import nn
 from eigenview.data import Source, open_images, open_source
 from eigenview.devices import find_device
 from eigenview.diagnostics import Diagnosis
-from eigenview.diagnostics.label_free import LabelFree
+from eigenview.diagnostics.label_free import Ranked, label_free
+from eigenview.errors import SettingError
 from eigenview.evaluation import (
     BASELINES,
-    EVERY_PROTOCOL,
-    WORD_PROTOCOLS,
     Compared,
-    Folds,
     Measuring,
-    Task,
+    are_by_words,
+    choose_run,
     compare_runs,
     diagnose_run,
     evaluate_run,
-    open_folds,
-    open_task,
+    open_tasks,
+    told_apart,
     word_scores,
 )
+from eigenview.evaluation.linear import EncoderChoice
 from eigenview.evaluation.observation import measure_without_labels
 from eigenview.evaluation.run_look import Where
 from eigenview.evaluation.subjects import TEST_SHARE
@@ -37,7 +37,17 @@ from eigenview.faces.embeddings import Embeddings, open_embeddings
 from eigenview.labels import Labeller
 from eigenview.names import named_code
 from eigenview.report import write_report
-from eigenview.runs import LAST, OpenedRun, RunDirectory, Score, TrainConfig, best_encoder, encoder_named, folder_for
+from eigenview.runs import (
+    LAST,
+    OpenedRun,
+    RunDirectory,
+    Score,
+    TrainConfig,
+    best_encoder,
+    encoder_named,
+    folder_for,
+    folder_of_vectors,
+)
 from eigenview.runs import open_encoder as open_by_name
 from eigenview.runs import open_run as open_directory
 from eigenview.search import Answer, embed, find_by_words, find_captions
@@ -112,10 +122,11 @@ class Run:
 
     def evaluate(
         self,
-        source: AnyImages,
+        source: AnyImages | None = None,
         test: AnyImages | None = None,
         *,
         protocols: Sequence[str] = ("knn", "linear"),
+        sets: Mapping[str, AnyImages | tuple[AnyImages, AnyImages]] | None = None,
         layers: Sequence[str] = ("pooled",),
         baselines: Sequence[str] = tuple(BASELINES),
         supervised: Run | None = None,
@@ -127,25 +138,23 @@ class Run:
     ) -> list[Score]:
         """Scores on labelled images, next to baselines, kept in the run. Without ``test``, a fifth is kept back.
 
+        ``sets`` are more data sets by name, perhaps with test images: ``{"birds": "birds/", "cars": (train, test)}``.
         ``supervised`` is a run trained on labels, as one more baseline; ``folds`` a column of the table ``source`` that
         lists the folds of each row. Of a run that learnt from captions also ``captions`` (recall both ways) or
         ``zero-shot`` (``templates``: prompts in the place of the usual ones, or files of them), each by itself.
         """
         how = Measuring(cache=None if cache is None else Path(cache), seed=seed)
-        for name in protocols:
-            EVERY_PROTOCOL.find(name)
-        with self._named(source, test):
-            if templates or any(name in WORD_PROTOCOLS for name in protocols):
+        by_words = are_by_words(protocols, templates=templates, beside=(test, sets, folds, source is None))
+        with self._named(source, test, sets):
+            if by_words and source is not None:
                 return list(word_scores(self.opened, protocols, source, templates=templates, measuring=how))
-            task: Task | Folds
-            if folds is None:
-                task = open_task(source, test, test_share=test_share, seed=seed, protocols=protocols)
-            else:
-                task = open_folds(str(source), column=folds)
+            tasks = open_tasks(
+                source, test, sets=sets, folds=folds, test_share=test_share, seed=seed, protocols=protocols
+            )
             return list(
                 evaluate_run(
                     self.opened,
-                    [task],
+                    tasks,
                     protocols=protocols,
                     layers=layers,
                     baselines=baselines,
@@ -158,8 +167,7 @@ class Run:
         self, source: AnyImages | None = None, *, where: Where = "projection", items: int = 5000, seed: int = 0
     ) -> Diagnosis:
         """Figures and a verdict, no labels needed, on the images it was made for unless others are given; kept."""
-        keeps = where == "projection"  # what the report shows
-        return diagnose_run(self.opened, self._source(source), items=items, where=where, seed=seed, keeps=keeps)
+        return diagnose_run(self.opened, self._source(source), items=items, where=where, seed=seed, keeps=True)
 
     def report(self, out: str | Path | None = None, *, beside: Sequence[Run] = ()) -> Path:
         """One web page about the run, or one that sets others beside it."""
@@ -214,21 +222,48 @@ def open_run(
 
 
 @overload
-def compare(*runs: Run, protocols: Sequence[str] | None = ...) -> Mapping[str, Sequence[Compared]]: ...
-@overload
-def compare(*runs: Run, unlabelled: AnyImages, seed: int = ...) -> Mapping[str, LabelFree]: ...
 def compare(
-    *runs: Run, protocols: Sequence[str] | None = None, unlabelled: AnyImages | None = None, seed: int = 0
-) -> Mapping[str, object]:
+    *runs: Run | Embeddings, protocols: Sequence[str] | None = ..., supervised: Run | None = ...
+) -> Mapping[str, Sequence[Compared]]: ...
+@overload
+def compare(*runs: Run | Embeddings, unlabelled: AnyImages, seed: int = ...) -> Ranked: ...
+@overload
+def compare(*runs: Run, select: AnyImages, folds: int = ..., seed: int = ...) -> EncoderChoice: ...
+def compare(
+    *runs: Run | Embeddings,
+    protocols: Sequence[str] | None = None,
+    supervised: Run | None = None,
+    unlabelled: AnyImages | None = None,
+    select: AnyImages | None = None,
+    folds: int = 5,
+    seed: int = 0,
+) -> object:
     """The scores of several runs by protocol and data, each with its difference to the first run's.
 
-    With ``unlabelled`` images: the measures of each run or encoder that need no labels, by its folder's name.
+    ``supervised``: a run trained on labels, as one more baseline. With ``unlabelled`` images: the measures of each run
+    or encoder that need no labels, by its folder's name, of vectors by their file's; ``.best`` is probably the best,
+    ``.by`` the measure that says so. With labelled images to ``select`` by: the run that cross-validation chooses.
     """
+    names = told_apart([run.folder if isinstance(run, Run) else run.stored.place for run in runs])
+    if select is not None:
+        trained = [run for run in runs if isinstance(run, Run)]
+        if len(trained) < len(runs):
+            raise SettingError("runs are chosen by images, and vectors see none: leave them out")
+        with named_code(select):
+            return choose_run((run.opened for run in trained), select, folds=folds, seed=seed)
     if unlabelled is None:
-        return compare_runs([run.folder for run in runs], protocols=protocols)
+        folders = [run.folder if isinstance(run, Run) else folder_of_vectors(run.stored.place).folder for run in runs]
+        against = None if supervised is None else supervised.folder
+        return compare_runs(folders, supervised=against, protocols=protocols)
     with named_code(unlabelled):
         images = open_images(unlabelled, needs_index=True)
-    return {run.folder.name: measure_without_labels(run.opened, images, seed=seed) for run in runs}
+    measured = Ranked()
+    for name, run in zip(names, runs, strict=True):
+        if isinstance(run, Run):
+            measured[name] = measure_without_labels(run.opened, images, seed=seed)
+        else:
+            measured[name] = label_free(run.stored.vectors, seed=seed)
+    return measured
 
 
 def open_encoder(
