@@ -125,8 +125,11 @@ def _texts(given: object) -> Iterator[str]:
             yield from _texts(each)
 
 
-def own_code(name: str, *, kind: str) -> object:
-    """The object ``module:attribute`` of a user's own, from the module path or the working directory."""
+def own_code(name: str, *, kind: str, known: Iterable[str] = ()) -> object:
+    """The object ``module:attribute`` of a user's own, from the module path or the working directory.
+
+    ``known``: what else could stand before the colon, and may have been meant.
+    """
     if not is_named(name):
         raise SettingError(
             f"{kind} {name} is code of a user's own, which runs only if this very call names it: give {name} again"
@@ -138,7 +141,8 @@ def own_code(name: str, *, kind: str) -> object:
         owner = import_module(module)
     except ImportError as error:
         raise SettingError(
-            f"{kind} {name}: the module {module} cannot be imported ({error}); is its folder here?"
+            f"{kind} {name}: the module {module} cannot be imported ({error})"
+            f"{did_you_mean(module, known) or '; is its folder here?'}"
         ) from None
     if not hasattr(owner, attribute):
         raise SettingError(f"{kind} {name}: {module} has no {attribute}{did_you_mean(attribute, dir(owner))}")

@@ -151,7 +151,7 @@ def test_an_encoder_that_was_not_built_by_name_keeps_its_weights(tmp_path):
 
 def test_mistakes_are_told_in_one_line(run, tmp_path):
     encoder = build_encoder("small", width=0.25)
-    with pytest.raises(SettingError, match="export goes to safetensors, onnx, torchvision, timm; got 'tf'"):
+    with pytest.raises(SettingError, match="an export must be one of safetensors, onnx, torchvision, timm; got 'tf'"):
         export(encoder, "tf", tmp_path / "x", view=VIEW)  # type: ignore[arg-type]
     with pytest.raises(SettingError, match=r"safetensors is written as \.safetensors; got 'x\.bin'"):
         export(encoder, "safetensors", tmp_path / "x.bin", view=VIEW)

@@ -96,5 +96,5 @@ def test_bad_input_is_refused():
         plane_density(torch.ones(1, 2), torch.ones(1, 2), bandwidth=0.0)
     with pytest.raises(SettingError, match=r"in \[0, 1\]; got 1.5"):
         weighted(1.5)
-    with pytest.raises(SettingError, match="kind must be one of"):
+    with pytest.raises(SettingError, match="kind of encoder must be one of"):
         put_on_circle(digits(), "random", steps=1)  # type: ignore[arg-type]

@@ -225,7 +225,7 @@ def test_wrong_images_are_refused():
         ("resnet_18", {}, "did you mean resnet18"),
         ("vgg", {}, "encoder must be one of small, small-deep, alexnet"),
         ("small", {"stem": "cifar"}, "belong to the ResNets"),
-        ("resnet18", {"stem": "tiny"}, "stem must be auto, imagenet, stl, cifar"),
+        ("resnet18", {"stem": "tiny"}, "stem must be one of imagenet, stl, cifar; got 'tiny'"),
         ("resnet18", {"width": 0}, "width must be a positive multiplier"),
         ("resnet18", {"channels": 2}, "channels must be 1 or 3"),
         ("resnet18", {"normalization": "layer"}, "normalization must be one of batch, group"),

@@ -11,6 +11,7 @@ import torch
 from eigenview.errors import SettingError
 from eigenview.names import named_code
 from eigenview.nn import Encoder, SmallEncoder, build_encoder, is_own_encoder
+from eigenview.nn.build import check_encoder_name
 from eigenview.nn.wrapped import WrappedEncoder
 
 CODE = """
@@ -79,6 +80,11 @@ def test_code_that_this_call_does_not_name_is_never_imported():
     with pytest.raises(SettingError, match="runs only if this very call names it"):
         build_encoder("own_encoders:plain")
     assert "own_encoders" not in sys.modules
+
+
+def test_a_mistyped_library_is_told_what_was_meant():
+    with named_code("tmm:resnet18"), pytest.raises(SettingError, match=r"cannot be imported .*; did you mean timm\?$"):
+        check_encoder_name("tmm:resnet18")
 
 
 def test_a_librarys_model_is_no_code_of_ones_own():

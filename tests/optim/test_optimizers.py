@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import copy
+from typing import get_args
 
 import pytest
 import torch
 from torch import nn
 
 from eigenview.errors import SettingError
+from eigenview.nn.normalization import NORMALIZATIONS
+from eigenview.nn.resnet import STEMS
+from eigenview.nn.settings import EncoderSettings
 from eigenview.optim import Apart, build_optimizer, build_schedule, parameter_groups, set_learning_rate
 from eigenview.optim.build import OPTIMIZERS
 from eigenview.optim.optimizers import LARC, LARS
+from eigenview.optim.settings import OptimizerSettings
 
 STEPS, RATE, DECAY, TRUST = 5, 0.3, 0.02, 0.01
 
@@ -73,6 +78,12 @@ def lars_move(weights, slopes, rate, free):
 
 
 RATES = [1.0, 0.9, 0.5, 0.2, 0.1]
+
+
+def test_settings_name_every_optimizer():
+    assert get_args(OptimizerSettings.model_fields["name"].annotation) == tuple(OPTIMIZERS)
+    assert get_args(EncoderSettings.model_fields["normalization"].annotation) == tuple(NORMALIZATIONS)
+    assert get_args(EncoderSettings.model_fields["stem"].annotation) == ("auto", *STEMS)
 
 
 @pytest.mark.parametrize("nesterov", [False, True])

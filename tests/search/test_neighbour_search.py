@@ -104,7 +104,7 @@ def test_mistakes_in_queries_are_told_in_one_line(stored, tmp_path):
         neighbours(stored, 0, k=0)
     with pytest.raises(SettingError, match="no query was given"):
         neighbours(stored, [])
-    with pytest.raises(SettingError, match="engine is exact or faiss"):
+    with pytest.raises(SettingError, match="engine must be one of exact, faiss"):
         neighbours(stored, 0, engine="magic")  # type: ignore[arg-type]
 
 

@@ -11,6 +11,7 @@ from eigenview.export.onnx_file import check_onnx, features_difference, require_
 from eigenview.export.towers import ExportedTowers, export_towers, write_weights
 from eigenview.files import atomic_path, to_json, write_text
 from eigenview.labels import Labeller, read_labeller
+from eigenview.names import Table
 from eigenview.nn import Encoder, build_encoder, read_weights
 from eigenview.nn.onnx_frozen import OnnxEncoder
 from eigenview.runs import NamedEncoder, OpenedRun, is_run, open_named, open_run
@@ -18,12 +19,15 @@ from eigenview.runs.card import Card, card_of, read_card
 from eigenview.views import CentreView
 
 Format = Literal["safetensors", "onnx", "torchvision", "timm"]
-SUFFIXES: dict[str, tuple[str, ...]] = {  # the first is the usual one
-    "safetensors": (".safetensors",),
-    "onnx": (".onnx",),
-    "torchvision": (".safetensors", ".pth", ".pt"),
-    "timm": (".safetensors", ".pth", ".pt"),
-}
+SUFFIXES: Table[tuple[str, ...]] = Table(  # the first is the usual one
+    "format of an export",
+    {
+        "safetensors": (".safetensors",),
+        "onnx": (".onnx",),
+        "torchvision": (".safetensors", ".pth", ".pt"),
+        "timm": (".safetensors", ".pth", ".pt"),
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,7 @@ def export(
     ``head`` is what :func:`eigenview.labels.spread_labels` made, or its file: ONNX then gives ``probabilities`` of its
     classes, which the metadata names, instead of features.
     """
-    if to not in SUFFIXES:
-        raise SettingError(f"export goes to {', '.join(SUFFIXES)}; got {to!r}")
+    SUFFIXES.find(to)
     if to == "onnx":
         require_onnx()
     elif head is not None:

@@ -23,9 +23,17 @@ from eigenview.lab.figures import COLOURS, MARKERS, Measure, curve, intervals, p
 from eigenview.lab.images import ImageSet, digits, on_images
 from eigenview.lab.small_encoders import Classified, Judged, build_branch, fit, judged
 from eigenview.losses import AlignUniformLoss, InfoNCE, uniformity_floor
+from eigenview.names import Table
 
-OBJECTIVES = {"contrastive": InfoNCE(temperature=0.5), "align-uniform": AlignUniformLoss()}
-KINDS = ("untrained", "supervised", *OBJECTIVES)
+KINDS: Table[nn.Module | None] = Table(  # what an encoder learns by; the supervised one's depends on the classes
+    "kind of encoder",
+    {
+        "untrained": None,
+        "supervised": None,
+        "contrastive": InfoNCE(temperature=0.5),
+        "align-uniform": AlignUniformLoss(),
+    },
+)
 CONCENTRATION = 40.0  # κ of the angles' kernel: a width of about 1/√κ = 9 degrees; the paper names none
 BANDWIDTH = 0.08  # of the plane's Gaussian kernel
 ANGLES = torch.linspace(-math.pi, math.pi, 360, dtype=torch.float64)  # at which densities are drawn
@@ -77,11 +85,9 @@ def put_on_circle(images: ImageSet, kind: str, *, steps: int, seed: int = 0) -> 
     ``supervised`` is a linear classifier on the circle, trained along; ``contrastive`` InfoNCE at temperature 0.5 as in
     the paper; ``align-uniform`` both metrics with weight 1 each. The paper's encoder is larger and its images CIFAR-10.
     """
-    if kind not in KINDS:
-        raise SettingError(f"kind must be one of {', '.join(KINDS)}; got {kind!r}")
+    objective = Classified(2, images.classes, seed=seed) if kind == "supervised" else KINDS.find(kind)
     branch = build_branch(images, output=2, seed=seed)
-    if kind != "untrained":
-        objective = Classified(2, images.classes, seed=seed) if kind == "supervised" else OBJECTIVES[kind]
+    if objective is not None:
         fit(branch, images.random_pairs(seed=seed), objective, steps=steps)
     return judged(branch, images, seed=seed)
 

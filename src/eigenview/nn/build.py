@@ -13,7 +13,7 @@ from typing import Any, Literal
 from eigenview.errors import DataError, SettingError
 from eigenview.extras import is_installed
 from eigenview.files import file_digest
-from eigenview.names import Table, is_code
+from eigenview.names import Table, is_code, own_code
 from eigenview.nn.alexnet import SmallAlexNet
 from eigenview.nn.efficientnet import EfficientNetLite0, published_names
 from eigenview.nn.encoder import Encoder
@@ -28,7 +28,7 @@ from eigenview.nn.image_models import (
 )
 from eigenview.nn.inputs import RANDOM, EncoderFacts, InputSpec, LoadedEncoder
 from eigenview.nn.onnx_frozen import onnx_model, onnxruntime_for
-from eigenview.nn.resnet import STEMS, Architecture, ResNet, Stem, automatic_stem
+from eigenview.nn.resnet import Architecture, ResNet, Stem, automatic_stem
 from eigenview.nn.small import DEEPER, SmallEncoder
 from eigenview.nn.vit import Transformer, VisionTransformer
 from eigenview.nn.weights import fill_module, load_weights, read_weights
@@ -64,8 +64,6 @@ def build_encoder(
     patches of our transformers go by; ``freezes_patches`` is theirs alone. Models of others take ``channels`` and
     ``image_size`` only; ``config`` is the text of an hf model's config.json, which otherwise comes from its hub.
     """
-    if stem != "auto" and stem not in STEMS:
-        raise SettingError(f"stem must be auto, {', '.join(STEMS)}; got {stem!r}")
     if isinstance(channels, bool) or channels not in (1, 3):
         raise SettingError(f"channels must be 1 or 3; got {channels}")
     if image_size is not None and image_size < 1:
@@ -111,11 +109,13 @@ def library_of(name: str) -> str:
 
 
 def check_encoder_name(name: str, *, pretrained: bool = True) -> None:
-    """Refuse what names no encoder, without building one: a library must be there, and have the model."""
+    """Refuse what names no encoder, without building one: a library, or a user's module, must be there and have it."""
     library = library_of(name)
     if library:
         LIBRARIES[library][1](name.partition(":")[2], pretrained=pretrained)
-    elif not is_own_encoder(name):
+    elif is_own_encoder(name):
+        own_code(name, kind="encoder", known=LIBRARIES)
+    else:
         ENCODERS.find(name)
 
 

@@ -11,11 +11,12 @@ from typing import Literal
 from torch import Tensor, nn
 
 from eigenview.errors import SettingError
+from eigenview.names import Table
 from eigenview.nn.encoder import POOLED, Encoder, Step, global_average, scaled_width, start_convolutions
 from eigenview.nn.normalization import NORMALIZATIONS, Norm
 
 Stem = Literal["imagenet", "stl", "cifar"]
-STEMS: tuple[Stem, ...] = ("imagenet", "stl", "cifar")
+STEMS = Table("stem", {"imagenet": (7, 2, True), "stl": (7, 2, False), "cifar": (3, 1, False)})  # kernel, stride, pool
 LARGEST_CIFAR, LARGEST_STL = 48, 112  # image sizes up to which each stem is the automatic choice
 
 
@@ -95,17 +96,13 @@ class ResNet(Encoder):
         zero_init_residual: bool = False,
     ) -> None:
         super().__init__()
-        if stem not in STEMS:
-            raise SettingError(f"stem must be one of {', '.join(STEMS)}; got {stem!r}")
+        kernel, stride, has_pool = STEMS.find(stem)
         self.channels = channels
         norm, planes = NORMALIZATIONS.find(normalization), scaled_width(64, width)
-        if stem == "cifar":
-            self.conv1 = nn.Conv2d(channels, planes, 3, padding=1, bias=False)
-        else:
-            self.conv1 = nn.Conv2d(channels, planes, 7, stride=2, padding=3, bias=False)
+        self.conv1 = nn.Conv2d(channels, planes, kernel, stride=stride, padding=kernel // 2, bias=False)
         self.bn1 = norm(planes)
         self.relu = nn.ReLU(inplace=True)
-        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if stem == "imagenet" else nn.Identity()
+        self.maxpool = nn.MaxPool2d(3, stride=2, padding=1) if has_pool else nn.Identity()
         build: Callable[..., Block] = BasicBlock
         if architecture.has_bottlenecks:
             build = partial(Bottleneck, groups=architecture.groups, group_width=architecture.group_width)

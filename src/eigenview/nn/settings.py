@@ -9,6 +9,8 @@ from pydantic import Field
 from eigenview.nn.build import EFFICIENTNET, build_encoder, library_of, load_encoder
 from eigenview.nn.encoder import Encoder
 from eigenview.nn.inputs import EncoderFacts, LoadedEncoder
+from eigenview.nn.normalization import Normalization
+from eigenview.nn.resnet import Stem
 from eigenview.nn.text import TextEncoder, build_text_encoder
 from eigenview.nn.tokens import Tokenizer
 from eigenview.settings import Strict
@@ -17,8 +19,8 @@ from eigenview.settings import Strict
 class EncoderSettings(Strict):
     name: str = "small"  # one of nn.ENCODERS, LIBRARY:NAME (timm, torchvision, hf, open_clip), or module:attribute
     width: float = Field(1.0, gt=0, le=16)
-    stem: Literal["auto", "imagenet", "stl", "cifar"] = "auto"
-    normalization: Literal["batch", "group"] = "batch"
+    stem: Literal["auto", Stem] = "auto"
+    normalization: Normalization = "batch"
     freezes_patches: bool = False  # vit-…: the projection of the patches stays random (MoCo v3)
     weights: str | None = None  # to start from: a run directory, a safetensors file or a torch state dict
     config: str = ""  # hf: the model's config.json, kept in the run so that it opens without a hub

@@ -232,7 +232,7 @@ def build_text_encoder(
     sizes = {"vocabulary": tokenizer.vocabulary, "length": tokenizer.length}
     if not is_code(name):
         return TEXT_ENCODERS.find(name)(**sizes, width=width, depth=depth)
-    code = own_code(name, kind="text encoder")
+    code = own_code(name, kind="text encoder", known=LIBRARIES)
     built = code(**sizes) if callable(code) else code
     if not isinstance(built, nn.Module) or not isinstance(getattr(built, "feature_width", None), int):
         raise SettingError(f"{name} must build an nn.Module with feature_width; got {type(built).__name__}")

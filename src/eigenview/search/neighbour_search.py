@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -18,8 +18,8 @@ from eigenview.data import Source, open_source
 from eigenview.data.folder import FilesSource
 from eigenview.errors import DataError, SettingError, ShapeError
 from eigenview.evaluation.features import check_features
-from eigenview.graph.nearest import nearest
-from eigenview.names import printable
+from eigenview.graph.nearest import Neighbours, nearest
+from eigenview.names import Table, printable
 from eigenview.runs import OpenedRun, open_run
 from eigenview.search.approximate import Recall, approximate_nearest
 from eigenview.search.embedding import Progress, embed
@@ -30,6 +30,10 @@ from eigenview.views import CentreView
 Engine = Literal["exact", "faiss"]
 Query = int | str | Path
 
+ENGINES: Table[Callable[[Embeddings, Tensor, int], tuple[Neighbours, Recall | None]]] = Table(
+    "engine",
+    {"exact": lambda stored, vectors, k: (nearest(stored.vectors, vectors, k=k), None), "faiss": approximate_nearest},
+)
 READ_A_SECOND = 2e8  # numbers; both are of one slow core, from a disk
 OPERATIONS_A_SECOND = 1e10
 
@@ -131,13 +135,7 @@ def _opened(embeddings: Embeddings | str | Path, k: int) -> Embeddings:
 def _answers(asked: Sequence[_Asked], stored: Embeddings, k: int, engine: Engine) -> tuple[Answer, ...]:
     vectors = torch.stack([query.vector for query in asked])
     wanted = min(len(stored), k + any(query.row is not None for query in asked))
-    recall: Recall | None = None
-    if engine == "faiss":
-        near, recall = approximate_nearest(stored, vectors, wanted)
-    elif engine == "exact":
-        near = nearest(stored.vectors, vectors, k=wanted)
-    else:
-        raise SettingError(f"engine is exact or faiss; got {engine!r}")
+    near, recall = ENGINES.find(engine)(stored, vectors, wanted)
     answers = []
     for query, rows, cosines in zip(asked, near.index.tolist(), near.similarity.tolist(), strict=True):
         others = [(row, cosine) for row, cosine in zip(rows, cosines, strict=True) if row not in (query.row, -1)]
