@@ -69,12 +69,31 @@ def test_a_damaged_last_checkpoint_gives_way_to_the_one_before(tmp_path):
     damaged = file.read_bytes()[:-50]
     file.unlink()  # previous epochs may share the file
     file.write_bytes(damaged)
-    with pytest.raises(DataError, match="cut short; take another one: previous"):
+    with pytest.raises(DataError, match=r"cut short; take another one: previous, best \(--from previous\)"):
         train(read_config(given), resume=True, start="last")
     told = Told()
     run_quietly(given, resume=True, listeners=[told])
     assert "going on from previous" in told.messages[0]
     assert same(weights(broken, "last"), weights(whole, "last"))
+
+
+def test_where_both_last_checkpoints_are_damaged_those_that_can_be_read_are_named(tmp_path):
+    given = settings("simclr", tmp_path / "run", **EPOCHS)
+    run = run_quietly(given)
+    left = run.checkpoints.names()[2:]
+    for name in ("last", "previous"):
+        file = run.folder / "checkpoints" / name / "state.pt"
+        damaged = file.read_bytes()[:-50]
+        file.unlink()
+        file.write_bytes(damaged)
+    with pytest.raises(DataError) as caught:
+        train(read_config(given), resume=True)
+    told = f"cut short, nor can last; take another one: {', '.join(left)} (--from {left[0]})"
+    assert str(caught.value).endswith(told)
+    for name in left:
+        (run.folder / "checkpoints" / name / "weights.safetensors").unlink()
+    with pytest.raises(DataError, match=r"cut short, nor can last; none can be read$"):
+        train(read_config(given), resume=True)
 
 
 class Told(Listener):

@@ -11,7 +11,7 @@ from eigenview.data.columns import by_set
 from eigenview.distributed import Group
 from eigenview.errors import SettingError
 from eigenview.methods import ViewedBatch
-from eigenview.runs import UNREADABLE, TrainConfig
+from eigenview.runs import RunDirectory, TrainConfig
 from eigenview.views import Recipe, Views, shrink
 
 STREAM_EPOCH = 1000  # steps called an epoch of a stream of unknown length, for a run measured in steps or minutes
@@ -45,7 +45,7 @@ class Feed:
             seed=config.seed,
             steps_per_epoch=steps_per_epoch,
             workers=config.workers,
-            log=config.out / UNREADABLE,
+            log=RunDirectory(config.out).unreadable_log,
             channels=channels,
             group=group,
         )

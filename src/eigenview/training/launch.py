@@ -18,7 +18,7 @@ from eigenview.errors import EigenviewError, WriteError
 from eigenview.evaluation import diagnose_run
 from eigenview.methods import Method
 from eigenview.nn import TextEncoder, Tokenizer
-from eigenview.runs import OWN, UNREADABLE, RunDirectory, TrainConfig, data_facts, environment_facts, open_run
+from eigenview.runs import OWN, RunDirectory, TrainConfig, data_facts, environment_facts, open_run
 from eigenview.runs.lock import removing_unused
 from eigenview.training.begun import Begun, begin, locked
 from eigenview.training.feed import Feed
@@ -60,7 +60,7 @@ def train(
             if processes.is_first:
                 held.enter_context(directory.lock())
             directory.check_free(resume=resume)
-            images = open_images(config.source, log=config.out / UNREADABLE) if source is None else source
+            images = open_images(config.source, log=directory.unreadable_log) if source is None else source
         check_same_data(config, images, processes)
         own = [TensorBoard(directory.folder)] if config.tensorboard else []
         record = Record(directory.metrics_file, [*listeners, *own], is_first=processes.is_first)

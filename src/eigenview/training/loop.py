@@ -3,6 +3,7 @@
 import math
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NoReturn
 
 import torch
@@ -13,7 +14,7 @@ from eigenview.errors import DataError, EigenviewError, NotFiniteError
 from eigenview.methods import Method, StepOutput, ViewedBatch
 from eigenview.names import counted, printable
 from eigenview.optim import set_learning_rate
-from eigenview.runs import BEST, LAST, PREVIOUS, UNREADABLE, RunDirectory, TrainConfig
+from eigenview.runs import BEST, LAST, PREVIOUS, RunDirectory, TrainConfig
 from eigenview.training.feed import Feed
 from eigenview.training.listeners import Plan, Record
 from eigenview.training.processes import Interruption, Processes
@@ -73,7 +74,7 @@ class Trainer:
                     self._save()
         finally:
             if count := self.directory.unreadable:
-                log = printable(self.directory.folder / UNREADABLE)
+                log = printable(self.directory.unreadable_log)
                 self.record.tell(
                     f"{counted(count, 'image')} could not be read, and others took their place: listed in {log}"
                 )
@@ -271,6 +272,19 @@ class Trainer:
                 break
             except DataError as error:
                 if name == names[-1]:
-                    raise
+                    raise self._nor_others(names, there, error) from None
                 self.record.tell(f"{error}; going on from {names[-1]}")
         self.record.forget_after(self.state.progress.step)
+
+    def _nor_others(self, names: Sequence[str], there: Sequence[str], error: DataError) -> DataError:
+        """``error`` about the last of ``names``, none of which can be used, with those that can in its remedy."""
+        if names[-1] not in there:
+            return error
+        readable = []
+        for name in there:
+            with suppress(DataError):
+                self.directory.checkpoints.load(name)
+                readable.append(name)
+        why = str(error).partition("; take another one")[0] + "".join(f", nor can {name}" for name in names[:-1])
+        remedy = f"take another one: {', '.join(readable)} (--from {readable[0]})" if readable else "none can be read"
+        return DataError(f"{why}; {remedy}")

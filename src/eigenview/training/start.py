@@ -18,7 +18,7 @@ from eigenview.names import own_code, slug
 from eigenview.nn import ENCODERS
 from eigenview.nn.build import check_encoder_name, is_own_encoder, library_of
 from eigenview.nn.settings import EncoderSettings
-from eigenview.runs import UNREADABLE, RunDirectory, TrainConfig, encoder_named, is_run, merge_settings, read_config
+from eigenview.runs import RunDirectory, TrainConfig, encoder_named, is_run, merge_settings, read_config
 from eigenview.training.choices import Choice, choose, chosen_method
 from eigenview.training.trial import bounded, fitted, quickened
 from eigenview.views import PRESETS
@@ -63,7 +63,7 @@ def prepare(
         before = {name: value for name, value in directory.config.model_dump(mode="json").items() if value is not None}
         config = read_config(merge_settings(before, given))
         opened = config.source if images is None else images
-        source = open_images(opened, log=config.out / UNREADABLE, network="source" in given)
+        source = open_images(opened, log=directory.unreadable_log, network="source" in given)
         return Prepared(config, source, (), started)
     if "source" not in given:
         raise SettingError("the images to learn from are missing: give a folder, say")
