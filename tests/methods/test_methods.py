@@ -161,7 +161,10 @@ VARIANTS = {
     "random-walk": [{"kernel": "Laplacian(0.5)"}, {"kernel": "Gaussian(1)", "form": "squared", "reduction": "mean"}],
     "spectral": [{"ball": False}],
     "swav": [{"form": "summed"}],
-    "moco": [{"kernel": "Laplacian(0.5)", "denominator": "queue"}],
+    "moco": [
+        {"kernel": "Laplacian(0.5)", "denominator": "queue"},
+        {"objective": "align-uniform", "within_batch": False},
+    ],
 }
 
 
@@ -182,7 +185,9 @@ def variant_loss(name, options, method, batch):
         scores = [normalize(z) @ method.prototypes.weight().T for z in (a, b)]
         return losses.swapped_assignment(scores, [sinkhorn(score.detach()) for score in scores], **given)
     if name == "moco":
-        return losses.momentum_contrast(a, b, method.queue.rows.clone(), **given)
+        is_contrast = given.pop("objective", "contrast") == "contrast"
+        loss = losses.momentum_contrast if is_contrast else losses.momentum_align_uniform
+        return loss(a, b, method.queue.rows.clone(), **given)
     return {
         "simclr": lambda: losses.info_nce(a, b, temperature=0.5, **given),
         "random-walk": lambda: losses.random_walk_laplacian(a, b, **given),

@@ -34,6 +34,7 @@ class MoCoSettings(MethodSettings):
     align_weight: float = Field(3.0, ge=0)
     uniform_weight: float = Field(1.0, ge=0)
     t: float = Field(3.0, gt=0)
+    within_batch: bool = True  # uniformity over the pairs of queries, too
     queue: int = Field(4096, ge=1)  # 65,536 for ImageNet
     momentum: float = Field(0.99, ge=0, le=1)  # 0.999 for ImageNet's long runs
     symmetric: bool = False
