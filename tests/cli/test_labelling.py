@@ -283,8 +283,15 @@ def test_an_audit_names_the_labels_that_are_wrong(shop: Path, capsys: pytest.Cap
 def test_an_audit_takes_labels_from_the_vectors_file_or_says_that_it_has_none(
     shop: Path, capsys: pytest.CaptureFixture[str]
 ):
-    assert "photos.npz has no labels: give them (--labels FILE)" in refused(capsys, "audit", "photos.npz")
+    assert main(["audit", "photos.npz", "-o", "unlabelled.csv", "--sheet", "unlabelled.png"]) == 0
+    said = capsys.readouterr().out
+    assert "photos.npz has no labels, so none is doubted: give them (--labels FILE)" in said
+    assert "probably wrong" not in said
+    assert [row["kind"] for row in read_rows(shop / "unlabelled.csv")] == ["outlier"] * 20
+    assert [shown.kind for shown in read_shown_labels(shop / "runs" / "photos")] == ["outliers"]
     write_vectors(shop / "labelled.npz", numbers=True)
+    assert main(["audit", "labelled.npz", "--outliers", "0", "-o", "no-outliers.csv"]) == 0
+    assert "like no others" not in capsys.readouterr().out
     assert main(["audit", "labelled.npz", "-o", "audit.csv"]) == 0
     assert not [row for row in read_rows(shop / "audit.csv") if row["kind"] == "label"]
     assert "answers.csv is there already" in refused(capsys, "audit", "labelled.npz", "-o", "answers.csv")

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import eigenview as ev
 from eigenview.cli import main
 from eigenview.labels import audit, own_labels
 from eigenview.labels.sheets import doubtful_groups
@@ -95,6 +96,17 @@ def test_what_spread_and_audit_find_is_in_the_report_of_a_file_of_vectors(vector
     assert suggested.count("data:image/jpeg;base64,/9j") == 33  # each with its picture
     assert main(["spread", "digits.npz", "--labels", "answers.csv", "--keep-in", "here", "--json"]) == 0
     assert [shown.kind for shown in read_shown_labels(Path("here"))] == ["suggested"]
+    mine = ev.open_embeddings("digits.npz")
+    mine.spread("answers.csv")  # in Python nothing is kept unless a place is named
+    mine.spread("answers.csv", keep_in="there")
+    mine.audit(keep_in="there")
+    assert [shown.kind for shown in read_shown_labels(Path("there"))] == ["suggested", "suspicious", "outliers"]
+    assert sorted(place.name for place in vectors.parent.iterdir() if place.is_dir()) == [
+        "here",
+        "photos",
+        "runs",
+        "there",
+    ]
 
 
 def test_what_spread_finds_is_in_the_report_of_a_run(shop: Path):

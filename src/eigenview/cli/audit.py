@@ -3,7 +3,7 @@
 Labels come from class folders ('photos/?labelled=yes'), from a table's own column, or from --labels. Writes one table,
 the worst first: kind (label, outlier, copy, leak), name, given, suggested, probability, other, cosine. --against names
 another set, such as the pictures for testing: what it shares with this one, re-encoded, slightly cropped or brightened,
-is found and confirmed on the pixels.
+is found and confirmed on the pixels. Without labels all is looked for but wrong ones.
 
 Examples:
   eigenview audit efficientnet-lite0 --source 'photos/?labelled=yes' -o audit.csv --sheet audit.png
@@ -58,8 +58,13 @@ def run(options: Options, output: Output) -> None:
 
     embedded.checked_places(options.out, options.sheet, overwrite=options.overwrite)
     stored, opened = embedded.open_or_embed(options.place, options.source, options, output)
-    given = read_labels(options.labels, stored, column=options.column) if options.labels else own_labels(stored)
-    output.say(str(given))
+    own = None if stored.labels is None else own_labels(stored)
+    given = read_labels(options.labels, stored, column=options.column) if options.labels else own
+    if given is None:
+        remedy = "give them (--labels FILE), or embed images that have some, such as 'photos/?labelled=yes'"
+        output.say(f"{options.place} has no labels, so none is doubted: {remedy}", style="yellow")
+    else:
+        output.say(str(given))
     source = embedded.open_pictures_of(options.place, options.source)
     against = None if options.against is None else _other_set(options, opened, stored, output)
     embedded.say_graph(output, stored, options.engine)

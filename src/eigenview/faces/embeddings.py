@@ -137,13 +137,17 @@ class Embeddings:
         sizes: Mapping[str, float] | None = None,
         way: str = "graph-and-head",
         certain: float = 0.0,
+        keep_in: str | Path | None = None,
         engine: GraphEngine = "auto",
     ) -> Suggestions:
-        """Labels of all images from a few, with probabilities: a file, {name or row: label}, or one a row."""
+        """Labels of all images from a few, with probabilities: a file, {name or row: label}, or one a row.
+
+        A run keeps them for its report; vectors of a file in the folder ``keep_in``, whose report shows them.
+        """
         given = labels_from(labels, self.stored)
         spread = spread_labels(self.stored, given, sizes=sizes, way=way, certain=certain, engine=engine)
-        if self._run is not None:  # for its report
-            keep_suggestions(self._run.folder, spread)
+        if (folder := self._reported(keep_in)) is not None:
+            keep_suggestions(folder, spread)
         return spread
 
     def predict(self, head: str | Path | Labeller, *, certain: float = 0.0) -> Suggestions:
@@ -159,15 +163,17 @@ class Embeddings:
         outliers: int = OUTLIERS,
         copies: bool = True,
         source: str | None = None,
+        keep_in: str | Path | None = None,
         seed: int = 0,
         engine: GraphEngine = "auto",
     ) -> Audit:
-        """Doubtful labels, odd ones out and copies; the embeddings' own labels unless given.
+        """Doubtful labels, odd ones out and copies; the embeddings' own labels unless given. Without any, the rest.
 
         ``against``: embeddings of another set by the same encoder, of which pictures that are in this one are found.
-        ``source``: the pictures, if they are not found.
+        ``source``: the pictures, if they are not found. ``keep_in`` as in :meth:`spread`.
         """
-        given = own_labels(self.stored) if labels is None else labels_from(labels, self.stored)
+        own = None if self.stored.labels is None else own_labels(self.stored)
+        given = own if labels is None else labels_from(labels, self.stored)
         other = None if against is None else against.stored
         pictures = _pictures(source)
         audited = audit(
@@ -180,8 +186,8 @@ class Embeddings:
             seed=seed,
             engine=engine,
         )
-        if self._run is not None:  # for its report
-            keep_audit(self._run.folder, audited, self.stored, pictures)
+        if (folder := self._reported(keep_in)) is not None:
+            keep_audit(folder, audited, self.stored, pictures)
         return audited
 
     def label(
@@ -239,6 +245,12 @@ class Embeddings:
         directory = self._directory(keep_in)
         look_at_vectors(self.stored, directory, _pictures(source))
         return write_report([directory.folder])
+
+    def _reported(self, keep_in: str | Path | None) -> Path | None:
+        """Where what a report shows is kept; None: nowhere."""
+        if keep_in is not None:
+            return self._directory(keep_in).folder
+        return None if self._run is None else self._run.folder
 
     def _directory(self, keep_in: str | Path | None) -> RunDirectory:
         """``runs/FILE``, where what is measured is kept unless told otherwise."""

@@ -54,7 +54,7 @@ class Audit:
     """What an audit found. Suspects and outliers are ranked, the worst first."""
 
     stored: Embeddings
-    labels: int  # that were looked at
+    labels: int  # that were looked at; 0: there are none
     suspects: tuple[Suspect, ...]
     outliers: tuple[Outlier, ...]
     copies: DuplicateSets | None = None  # None: not sought
@@ -66,8 +66,10 @@ class Audit:
 
     def lines(self) -> list[str]:
         """For a terminal."""
-        share = len(self.suspects) / max(1, self.labels)
-        said = [f"{len(self.suspects):,} of {self.labels:,} labels ({share:.1%}) are probably wrong"]
+        said = []
+        if self.labels:
+            share = len(self.suspects) / self.labels
+            said.append(f"{len(self.suspects):,} of {self.labels:,} labels ({share:.1%}) are probably wrong")
         said += [
             f"  {suspect.name}: {suspect.given}, probably {suspect.suggested} ({suspect.probability:.0%})"
             for suspect in self.suspects[:SHOWN]
@@ -75,7 +77,8 @@ class Audit:
         said += [f"  and {len(self.suspects) - SHOWN:,} more"] if len(self.suspects) > SHOWN else []
         if self.alone:
             said.append(f"nothing can be said about classes of a single picture: {', '.join(self.alone[:SHOWN])}")
-        said.append("like no others: " + ", ".join(outlier.name for outlier in self.outliers[:3]))
+        if self.outliers:
+            said.append("like no others: " + ", ".join(outlier.name for outlier in self.outliers[:3]))
         if self.copies is not None:
             said += self.copies.lines()
             differing = sum(len({self.given.get(row) for row in rows}) > 1 for rows in self._sets())
@@ -133,7 +136,7 @@ class Audit:
 
 def audit(
     stored: Embeddings,
-    given: GivenLabels,
+    given: GivenLabels | None,
     *,
     against: Embeddings | None = None,
     outliers: int = OUTLIERS,
@@ -144,14 +147,19 @@ def audit(
 ) -> Audit:
     """The labels ``given`` to the images of ``stored``, doubted; see :func:`eigenview.labels.audit_labels`.
 
+    Without any, odd ones out, copies and leaks are found all the same.
     ``against`` is another set, whose pictures that are in this one are found; ``sources`` are the pictures behind the
     two, where they are not found by their names.
     """
     rows, alone = _audited(given, stored)
     wide, rows_known = two_projections(stored.vectors, directions=HEAD_DIRECTIONS)
     kept = kept_graph(stored, engine=engine, rows_known=rows_known)
-    graph = _graph_among(rows, stored, kept.graph)
-    suspects = _suspects(graph, wide[rows], stored, given, rows, seed)
+    suspects: tuple[Suspect, ...] = ()
+    known: dict[int, str] = {}  # row → label
+    if given is not None:
+        graph = _graph_among(rows, stored, kept.graph)
+        suspects = _suspects(graph, wide[rows], stored, given, rows, seed)
+        known = {row: given.classes[number] for row, number in enumerate(given.labels.tolist()) if number != NO_LABEL}
     cosine = kept.graph.neighbours.similarity.mean(dim=1)  # with the neighbours that the graph knows
     odd = cosine.argsort(stable=True)[:outliers].tolist()
     return Audit(
@@ -163,14 +171,14 @@ def audit(
         leaks=None if against is None else shared_pictures(stored, against, sources=sources),
         against=against,
         alone=alone,
-        given={row: given.classes[number] for row, number in enumerate(given.labels.tolist()) if number != NO_LABEL},
+        given=known,
         recall=kept.recall,
     )
 
 
 def audit_seconds(
     stored: Embeddings,
-    given: GivenLabels,
+    given: GivenLabels | None,
     *,
     against: Embeddings | None = None,
     copies: bool = True,
@@ -199,8 +207,10 @@ def _seconds_of_own(rows: Tensor, stored: Embeddings) -> float:
     return seconds if len(rows) < LABELLED * len(stored) and seconds <= BEARABLE else 0.0
 
 
-def _audited(given: GivenLabels, stored: Embeddings) -> tuple[Tensor, tuple[str, ...]]:
+def _audited(given: GivenLabels | None, stored: Embeddings) -> tuple[Tensor, tuple[str, ...]]:
     """The rows whose labels can be doubted, and the classes that have only one."""
+    if given is None:
+        return torch.empty(0, dtype=torch.long), ()
     sizes = torch.bincount(given.labels[given.labels != NO_LABEL], minlength=len(given.classes))
     is_several = torch.cat([sizes >= 2, torch.tensor([False])])  # the last stands for no label
     rows = is_several[given.labels].nonzero().flatten()
