@@ -16,37 +16,23 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Annotated
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import Output
 from eigenview.files import to_json
-from eigenview.settings import Strict
+from eigenview.sweeps.config import SweepOptions
 
 SHOWN = 10  # of the best trials
 
 
-class Options(Strict):
+class Options(SweepOptions):
     file: Annotated[Path | None, positional("FILE")] = None  # what to search, as TOML or JSON; options win
     out: Annotated[Path | None, Word("DIR", "-o")] = None  # the folder of the sweep; sweeps/FILE unless given
     search: Annotated[tuple[str, ...], Word("NAME=LOW..HIGH|NAME=A,B,C", holds_commas=True)] = ()  # a setting of the
     # runs and its range, log:LOW..HIGH for one by factors, or its choices
     fixed: Annotated[tuple[str, ...], Word("NAME=VALUE", name="set", holds_commas=True)] = ()  # a setting of every run,
     # such as source=photos/ and minutes=5
-    objective: str | None = None  # linear or knn, on held-out labels of training images; effective-rank or agreement
-    # without labels; linear unless given
-    trials: int | None = Field(None, ge=1)  # by all workers together; 20 unless given
-    sampler: Literal["tpe", "random"] | None = None  # how settings are drawn; tpe unless given
-    pruner: Literal["median", "asha", "none"] | None = None  # what ends a run early; median unless given
-    labelled: Annotated[str | None, Word("SOURCE")] = None  # training images with labels; those learned from unless
-    # given
-    storage: Annotated[str | None, Word("ADDRESS")] = None  # a database, postgresql://…; a SQLite file in the folder
-    # unless given
-    study: str | None = None  # its name in the database; the folder's unless given
-    heartbeat: Annotated[int | None, Word("SECONDS")] = Field(None, ge=1)  # between signs of life; 30 unless given
-    seed: int | None = Field(None, ge=0)  # of what is tried and held out; 0 unless given
     as_json: AsJson = False  # print the results as JSON
 
 
@@ -55,7 +41,7 @@ def run(options: Options, output: Output) -> None:
     from eigenview.sweeps import Worker, gathered, read_fixed, read_words
     from eigenview.training import shown_progress
 
-    words = options.model_dump(exclude={"file", "fixed", "search", "as_json"}, exclude_none=True)
+    words = options.model_dump(exclude={"file", "fixed", "search", "as_json"}, exclude_unset=True)
     config = gathered(options.file, words, search=read_words(options.search), settings=read_fixed(options.fixed))
     results = Worker(config, told=output.say, listeners=(shown_progress(),)).run()
     ranked, names = results.ranked, results.names

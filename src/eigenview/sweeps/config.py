@@ -205,21 +205,27 @@ def _check(fixed: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     read_config(given if has_length else {**given, "epochs": 1})
 
 
-class SweepConfig(Strict):
-    """A sweep; the same settings again go on with it, as do other workers at the same time."""
+class SweepOptions(Strict):
+    """How a sweep goes about it."""
 
-    out: Path  # the folder of the sweep: its runs, its results and, unless told otherwise, its database
-    search: dict[str, Any]  # by the name of a setting: {low, high, log} or a list of choices
-    settings: dict[str, Any] = Field(default_factory=dict)  # of every run, as its config has them
-    objective: str = "linear"  # what is sought: linear, knn, effective-rank or agreement
+    objective: str = "linear"  # what is sought: linear or knn, on held-out labels of training images; effective-rank or
+    # agreement without labels
     trials: int = Field(20, ge=1)  # by all workers together
-    sampler: Literal["tpe", "random"] = "tpe"
+    sampler: Literal["tpe", "random"] = "tpe"  # how settings are drawn
     pruner: Literal["median", "asha", "none"] = "median"  # what ends a run early that falls behind the others
     labelled: str | None = None  # training images with labels for linear and knn; the images learned from unless given
     storage: str | None = None  # address of a database, postgresql://…; a SQLite file in the folder unless given
     study: str | None = None  # its name in the database; the folder's unless given
     heartbeat: int = Field(30, ge=1)  # seconds between signs of life; a worker silent for twice as long counts as dead
     seed: int = Field(0, ge=0)  # of what is tried, and of the labels held out
+
+
+class SweepConfig(SweepOptions):
+    """A sweep; the same settings again go on with it, as do other workers at the same time."""
+
+    out: Path  # the folder of the sweep: its runs, its results and, unless told otherwise, its database
+    search: dict[str, Any]  # by the name of a setting: {low, high, log} or a list of choices
+    settings: dict[str, Any] = Field(default_factory=dict)  # of every run, as its config has them
 
     @property
     def name(self) -> str:
