@@ -6,14 +6,17 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import nn
 
+from eigenview.cli.export import Options
 from eigenview.errors import DataError, SettingError
 from eigenview.export import export, load_exported
+from eigenview.export.encoder_file import SUFFIXES, Format
 from eigenview.export.names import ARCHITECTURES, TIMM, architecture_of, expected_shapes
 from eigenview.export.onnx_file import check_onnx
 from eigenview.files import to_json
@@ -147,6 +150,10 @@ def test_an_encoder_that_was_not_built_by_name_keeps_its_weights(tmp_path):
     assert all(torch.equal(load_file(made.path)[key], value) for key, value in encoder.state_dict().items())
     with pytest.raises(DataError, match="not built by name: build it yourself"):
         load_exported(made.path)
+
+
+def test_the_command_has_every_format():
+    assert get_args(Options.model_fields["to"].annotation) == get_args(Format) == tuple(SUFFIXES)
 
 
 def test_mistakes_are_told_in_one_line(run, tmp_path):

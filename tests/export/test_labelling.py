@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 import torch
 
+from eigenview.data import open_source
 from eigenview.errors import DataError, SettingError
 from eigenview.export import export
 from eigenview.labels import Labeller, spread_labels
 from eigenview.labels.label_files import numbered
+from eigenview.runs import open_encoder
 from eigenview.search import embed, open_embeddings
 from eigenview.views import CentreView
 from tests.search.encoders import VIEW, small_encoder, write_pictures
@@ -40,6 +42,18 @@ def test_onnxruntime_gives_the_probabilities_of_the_classes(labeller: Labeller, 
         ours = labeller.probabilities(small_encoder().eval()(images))
     assert np.allclose(theirs.sum(axis=1), 1, atol=1e-5)
     assert np.allclose(theirs, ours.numpy(), atol=1e-4)
+
+
+def test_an_export_with_a_head_leaves_the_one_without(tmp_path: Path):
+    pytest.importorskip("onnxruntime", reason="the extra onnx is not installed")
+    pictures = write_pictures(tmp_path / "pictures", NAMES)
+    run = open_encoder("small", open_source(pictures), tmp_path / "run")
+    stored = open_embeddings(embed(run, pictures, workers=0).path)
+    plain = export(tmp_path / "run", "onnx").path
+    content = plain.read_bytes()
+    head = spread_labels(stored, numbered({0: "fox", 1: "hen", 2: "owl", 9: "hen"}, len(stored))).labeller
+    assert export(tmp_path / "run", "onnx", head=head).path == tmp_path / "run/export/classifier.onnx"
+    assert plain.read_bytes() == content
 
 
 def test_a_head_on_another_encoder_or_view_or_for_another_format_is_refused(labeller: Labeller, tmp_path: Path):

@@ -21,7 +21,8 @@ from eigenview.cli.run_options import OpenOptions, is_encoder
 class Options(OpenOptions):
     run: Annotated[Path, positional("RUN|ENCODER")]  # a run directory, or an encoder by name
     to: Literal["safetensors", "onnx", "torchvision", "timm"]  # the format; onnx needs the extra of that name
-    out: Annotated[Path | None, Word("FILE", "-o")] = None  # RUN/export/FORMAT with its suffix unless given
+    out: Annotated[Path | None, Word("FILE", "-o")] = None  # RUN/export/FORMAT with its suffix unless given;
+    # with --head, RUN/export/classifier.onnx
     head: Annotated[Path | None, Word("FILE")] = None  # what spread wrote beside the labels: the ONNX file then gives
     # the probabilities of its classes instead of features
     as_json: AsJson = False  # print what was written as JSON

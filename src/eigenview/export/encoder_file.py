@@ -19,6 +19,7 @@ from eigenview.runs.card import Card, card_of, read_card
 from eigenview.views import CentreView
 
 Format = Literal["safetensors", "onnx", "torchvision", "timm"]
+CLASSIFIER = "classifier"  # what an encoder with a head is called in its run
 SUFFIXES: Table[tuple[str, ...]] = Table(  # the first is the usual one
     "format of an export",
     {
@@ -73,7 +74,8 @@ def export(
 
     The normalisation of images is in the file: in the metadata ``eigenview``, and beside a .pth in ``OUT.json``.
     A run that learnt from captions comes with both towers and the tokenizer in a folder beside (:func:`export_towers`).
-    Without ``out``: ``RUN/export/FORMAT`` with its suffix. An encoder of one's own needs ``view``, and ``out``.
+    Without ``out``: ``RUN/export/FORMAT`` with its suffix, or with a head ``classifier.onnx``. An encoder of one's own
+    needs ``view``, and ``out``.
     ``head`` is what :func:`eigenview.labels.spread_labels` made, or its file: ONNX then gives ``probabilities`` of its
     classes, which the metadata names, instead of features.
     """
@@ -89,7 +91,7 @@ def export(
         raise SettingError("an encoder of your own needs view=, the CentreView that its images are seen through")
     if isinstance(encoder, OnnxEncoder):
         raise SettingError(f"onnx:{encoder.file} holds no module to export: name the run or encoder that it came from")
-    place = _place(run, to, out)
+    place = _place(run, to, out, to if head is None else CLASSIFIER)
     name, settings = (type(run).__name__, None) if isinstance(run, Encoder) else (run.name, run.settings)
     card = card_of(encoder, seen, name, settings, format=to)
     if to in ("torchvision", "timm"):
@@ -127,16 +129,16 @@ def load_exported(path: str | Path) -> LoadedEncoder:
     return LoadedEncoder(encoder.eval(), card.view, card)
 
 
-def _place(run: OpenedRun | NamedEncoder | Encoder, to: str, out: str | Path | None) -> Path:
+def _place(run: OpenedRun | NamedEncoder | Encoder, to: str, out: str | Path | None, usual: str) -> Path:
     if out is None:
         if not isinstance(run, OpenedRun):
             raise SettingError("an encoder that belongs to no run needs out (-o), the file to write")
-        return run.directory.exports / f"{to}{SUFFIXES[to][0]}"
+        return run.directory.exports / f"{usual}{SUFFIXES[to][0]}"
     place = Path(out)
     if place.suffix not in SUFFIXES[to]:
         raise SettingError(f"{to} is written as {' or '.join(SUFFIXES[to])}; got {place.name!r}")
     if place.is_dir():
-        raise SettingError(f"{place} is a folder; out is the file to write, such as {to}{SUFFIXES[to][0]}")
+        raise SettingError(f"{place} is a folder; out is the file to write, such as {usual}{SUFFIXES[to][0]}")
     return place
 
 
