@@ -33,6 +33,7 @@ RUN_FILES = {  # config.json is also a library's, tokenizer.json also an export'
     *("encoder.json", "data.json", "environment.json", "method.json", "metrics.jsonl", "diagnosis.json"),
     *("unreadable.jsonl", "projections.parquet", "embeddings.parquet", "embeddings.npy", "objective.log_scale"),
 }
+RUN_FOLDERS = {"checkpoints", "sample", "features", "export"}  # words of other meanings too: told by the path's /
 ALLOWED_BESIDE = {"runs": {"batches", "methods"}, "app": {"report"}}  # within a layer, only these
 
 
@@ -80,13 +81,18 @@ def test_imports_only_point_down_the_house():
 
 def test_the_files_of_a_run_are_named_by_their_owner_alone():
     wrong = [
-        f"{path.relative_to(SOURCE)}:{node.lineno} names {node.value}"
+        f"{path.relative_to(SOURCE)}:{node.lineno} names {ast.unparse(node)}"
         for path in sorted(SOURCE.rglob("*.py"))
         if room_of(path) not in {"runs", "methods"}
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and node.value in RUN_FILES
+        if is_among(node, RUN_FILES)
+        or (isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div) and is_among(node.right, RUN_FOLDERS))
     ]
     assert wrong == []
+
+
+def is_among(node: ast.AST, words: set[str]) -> bool:
+    return isinstance(node, ast.Constant) and node.value in words
 
 
 def test_the_plan_in_contributing_is_this_one():

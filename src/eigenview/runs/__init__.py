@@ -11,7 +11,7 @@ from eigenview.runs.by_name import (
 )
 from eigenview.runs.checkpoints import BEST, LAST, PREVIOUS, Checkpoint
 from eigenview.runs.config import TrainConfig, merge_settings, read_config, stored_settings
-from eigenview.runs.directory import EMBEDDINGS, UNREADABLE, RunDirectory, is_run
+from eigenview.runs.directory import EMBEDDINGS, RunDirectory, is_run
 from eigenview.runs.facts import EncoderRecord, data_facts, environment_facts
 from eigenview.runs.metrics import MetricsFile, number
 from eigenview.runs.opened import OWN, PUBLISHED, OpenedRun, fresh_copy, open_run
@@ -26,7 +26,6 @@ __all__ = [
     "PREVIOUS",
     "PUBLISHED",
     "SEEN",
-    "UNREADABLE",
     "Checkpoint",
     "EncoderRecord",
     "MetricsFile",
