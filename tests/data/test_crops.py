@@ -6,7 +6,7 @@ import io
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw
 
 from eigenview.data.crops import same_or_cropped
 from eigenview.data.decode import PixelImage
@@ -24,6 +24,26 @@ def picture(seed: int, side: int = 64) -> Image.Image:
         for size in (4, 9, 20)
     ]
     return Image.fromarray((sum(layers) / 3).astype(np.uint8))
+
+
+def photograph(seed: int, side: int = 300) -> Image.Image:
+    """Things of every size that hide each other, with sharp edges and thin lines: as photographs have them."""
+    random = np.random.default_rng(seed)
+    image = Image.new("RGB", (side, side))
+    pen = ImageDraw.Draw(image)
+    for _ in range(400):
+        x, y = random.uniform(0, side, 2)
+        radius = side / random.uniform(3, 60)
+        shade = tuple(random.integers(0, 256, 3).tolist())
+        pen.ellipse([x - radius, y - radius, x + radius, y + radius], fill=shade)
+        pen.line([x - radius, y, x + radius, y + radius], fill=shade[::-1], width=2)
+    return image
+
+
+def jpeg(image: Image.Image, quality: int) -> Image.Image:
+    data = io.BytesIO()
+    image.save(data, "JPEG", quality=quality)
+    return Image.open(data).convert("RGB")
 
 
 def thumbnail(image: Image.Image) -> Thumbnail:
@@ -50,9 +70,26 @@ def test_a_slight_crop_is_the_same_picture_either_way(window: tuple[float, float
 def test_a_crop_that_was_re_encoded_and_brightened_is_too():
     whole = picture(4)
     bright = np.clip(np.asarray(cropped(whole, 0.92, 0.03, 0.05), dtype=float) * 1.1, 0, 255).astype(np.uint8)
-    data = io.BytesIO()
-    Image.fromarray(bright).save(data, "JPEG", quality=80)
-    assert same_or_cropped(thumbnail(whole), thumbnail(Image.open(data).convert("RGB"))).is_same
+    assert same_or_cropped(thumbnail(whole), thumbnail(jpeg(Image.fromarray(bright), 80))).is_same
+
+
+@pytest.mark.parametrize("side", [110, 240, 300])
+@pytest.mark.parametrize("scale", [0.97, 0.92, 0.88, 0.84])
+def test_crops_of_photographs_are_found_down_to_their_finest_detail(scale: float, side: int):
+    whole = photograph(2, side)
+    place = np.random.default_rng(side).uniform(0, 1 - scale, 2)
+    copy = jpeg(cropped(whole, scale, *place), 90)
+    assert same_or_cropped(thumbnail(whole), thumbnail(copy)).is_same
+    assert same_or_cropped(thumbnail(copy), thumbnail(whole)).is_same
+
+
+def test_what_changed_in_a_photograph_is_seen_in_its_crop_and_in_its_copy():
+    whole = photograph(2)
+    for scale, width in ((0.92, 30), (1.0, 12)):
+        changed = jpeg(cropped(whole, scale, 0.0, 1 - scale), 90)
+        assert same_or_cropped(thumbnail(whole), thumbnail(changed)).is_same
+        changed.paste(photograph(3).crop((0, 0, width, width)), (200, 100))
+        assert not same_or_cropped(thumbnail(whole), thumbnail(changed)).is_same
 
 
 def test_copies_are_what_they_were():

@@ -1,7 +1,7 @@
 """Is one picture a slight crop of the other? The window is sought on the brightness, and confirmed on the pixels.
 
 Brightness alone aligns; whether what was aligned is one picture is decided by the fine detail of all of it, as for
-copies that are whole (:mod:`eigenview.data.likeness`).
+copies that are whole (:mod:`eigenview.data.likeness`), but at half the side, since cutting blurs the finest scale.
 """
 
 from dataclasses import replace
@@ -9,17 +9,29 @@ from functools import cache
 
 import numpy as np
 
-from eigenview.data.likeness import CELL, COARSE, Confirmation, Floats, Thumbnail, pooled, same_picture
+from eigenview.data.likeness import (
+    CELL,
+    COARSE,
+    LUMINANCE,
+    PART,
+    Confirmation,
+    Floats,
+    Thumbnail,
+    pooled,
+    same_picture,
+)
 
 SMALLEST = 0.82  # share of a side that a slight crop keeps
 SIDE = 16  # that windows are sought at first
 STEPS = 5  # windows along a side, of each scale
-WORTH = 0.5  # correlation of brightness at 8 × 8, uncropped, below which two pictures differ: crops have 0.7 and more
+WORTH = 0.2  # correlation of brightness at 8 × 8, uncropped, below which two pictures differ: few crops have less
 PLAIN = 4.0  # grey levels: pictures that vary less at 8 × 8 are not told apart by it
 ALIGNED = 0.75  # correlation of brightness in the best window, below which it is none
-ROUNDS = 3  # of halving the steps around the best window
+ROUNDS = 3  # of halving the steps around the best window, at 32 pixels
+FINER = (64, 64, 128, 128)  # sides at which it is then moved by least squares, where both pictures have them
+CUT = 0.9  # for PART, in crops that are compared at 64 or 128 pixels, where interpolation alone may differ by 0.8
 
-Window = tuple[float, float, float]  # scale, left, top, in shares of the side
+Samplings = tuple[Floats, Floats]  # (m, s, s) each: down and across
 
 
 def same_or_cropped(first: Thumbnail, second: Thumbnail) -> Confirmation:
@@ -34,27 +46,40 @@ def same_or_cropped(first: Thumbnail, second: Thumbnail) -> Confirmation:
     for larger, smaller in ((first, second), (second, first)):
         window = _best_window(larger, smaller)
         if window is not None:
-            cropped = same_picture(_cut(larger, window), smaller)
+            side = len(larger.luminance)
+            is_whole = round(float(window[0]) * side) == side  # nothing is cut off: nothing is forgiven
+            is_fine = min(len(first.luminance), len(second.luminance)) > 2 * COARSE
+            cut = _cut(larger, window, side if is_whole else side // 2)
+            cropped = same_picture(cut, smaller, part=CUT if is_fine and not is_whole else PART)
             if cropped.is_same:
                 return cropped
     return whole
 
 
-def _best_window(larger: Thumbnail, smaller: Thumbnail) -> Window | None:
-    windows, step = _windows(), np.array([0.02, 0.02, 0.02])
-    side = SIDE
-    for number in range(1 + ROUNDS):
-        seen = _seen(_grey(larger, side), windows)
-        likeness = _correlation(seen, _grey(smaller, side))
+def _best_window(larger: Thumbnail, smaller: Thumbnail) -> Floats | None:
+    """(3,): scale, left and top, in shares of the side."""
+    likeness = _correlation(_seen(_grey(larger, SIDE), _first_samplings()), _grey(smaller, SIDE))
+    if likeness.max() < ALIGNED - 0.1:
+        return None
+    best: Floats = _first_windows()[likeness.argmax()]
+    finest = min(len(larger.luminance), len(smaller.luminance))
+    picture, other = (_grey(thumbnail, min(COARSE, finest)) for thumbnail in (larger, smaller))
+    for number in range(ROUNDS):
+        windows = _around(best, 0.02 / 2**number)
+        likeness = _correlation(_seen(picture, _samplings(len(picture), windows)), other)
         best = windows[likeness.argmax()]
-        if number == 0 and likeness.max() < ALIGNED - 0.1:
-            return None
-        windows, step, side = _around(best, step), step / 2, min(COARSE, len(larger.colours), len(smaller.colours))
-    return (float(best[0]), float(best[1]), float(best[2])) if likeness.max() >= ALIGNED else None
+    if likeness.max() < ALIGNED:
+        return None
+    for side in FINER:
+        if side <= finest:
+            picture, other = _grey(larger, side), _grey(smaller, side)
+            windows = np.stack([best, _moved(best, picture, other)])
+            best = windows[_correlation(_seen(picture, _samplings(side, windows)), other).argmax()]
+    return best
 
 
 @cache
-def _windows() -> Floats:
+def _first_windows() -> Floats:
     """(m, 3): scales down to the smallest, and for each the places of the window."""
     listed = [(1.0, 0.0, 0.0)]
     for scale in np.linspace(0.97, SMALLEST, 6):
@@ -63,20 +88,48 @@ def _windows() -> Floats:
     return np.array(listed, dtype=np.float32)
 
 
-def _around(best: Floats, step: Floats) -> Floats:
+@cache
+def _first_samplings() -> Samplings:
+    return _samplings(SIDE, _first_windows())
+
+
+def _around(best: Floats, step: float) -> Floats:
     """(27, 3): a step either way, within the picture."""
     moves = np.stack(np.meshgrid(*[[-1, 0, 1]] * 3), axis=-1).reshape(-1, 3)
-    windows = best + moves * step
-    windows[:, 0] = windows[:, 0].clip(SMALLEST, 1)
-    windows[:, 1:] = windows[:, 1:].clip(0, 1 - windows[:, :1])
-    return windows.astype(np.float32)
+    return _within(best + moves.astype(np.float32) * np.float32(step))
 
 
-def _seen(picture: Floats, windows: Floats) -> Floats:
+def _moved(best: Floats, picture: Floats, other: Floats) -> Floats:
+    """(3,): the window that shows the other picture, as far as slopes tell, in whatever brightness and contrast."""
+    side = len(picture)
+    seen = _seen(picture, _samplings(side, best[None]))[0]
+    middles = (np.arange(side, dtype=np.float32) + 0.5) / side
+    down, across = np.gradient(seen)
+    slopes = np.stack([across * middles + down * middles[:, None], across, down]) * (side / best[0])
+    columns = np.concatenate([slopes, seen[None], np.ones_like(seen)[None]]).reshape(5, -1).astype(np.float64)
+    answer = np.linalg.lstsq(columns @ columns.T, columns @ other.ravel(), rcond=None)[0]
+    moved: Floats = _within(best[None] + (answer[:3] / max(answer[3], 0.5)).astype(np.float32))[
+        0
+    ]  # [3] is the contrast
+    return moved
+
+
+def _within(windows: Floats) -> Floats:
+    """The same, none too small or beyond the picture."""
+    scale = windows[:, :1].clip(SMALLEST, 1)
+    return np.hstack([scale, windows[:, 1:].clip(0, 1 - scale)]).astype(np.float32)
+
+
+def _seen(picture: Floats, samplings: Samplings) -> Floats:
     """(m, s, s): what each window shows of a picture (s, s), at its size."""
-    down, across = (_sampling(len(picture), windows[:, 0], windows[:, place]) for place in (2, 1))
+    down, across = samplings
     seen: Floats = (down @ picture @ across.transpose(0, 2, 1)).astype(np.float32, copy=False)
     return seen
+
+
+def _samplings(side: int, windows: Floats) -> Samplings:
+    """Down and across, for each window."""
+    return _sampling(side, windows[:, 0], windows[:, 2]), _sampling(side, windows[:, 0], windows[:, 1])
 
 
 def _sampling(side: int, scale: Floats, start: Floats) -> Floats:
@@ -98,13 +151,15 @@ def _correlation(pictures: Floats, other: Floats) -> Floats:
 
 
 def _grey(thumbnail: Thumbnail, side: int) -> Floats:
-    return pooled(thumbnail.luminance.astype(np.float32), side)
+    is_coarse = side <= len(thumbnail.colours)  # fewer to pool
+    return pooled(thumbnail.colours @ LUMINANCE if is_coarse else thumbnail.luminance.astype(np.float32), side)
 
 
-def _cut(thumbnail: Thumbnail, window: Window) -> Thumbnail:
-    """What the window shows, as a picture of its own; of another size, since cutting blurs the finest scale."""
-    given = np.array([window], dtype=np.float32)
-    colours = np.stack([_seen(thumbnail.colours[:, :, channel], given)[0] for channel in range(3)], axis=2)
-    luminance = np.rint(_seen(thumbnail.luminance.astype(np.float32), given)[0]).clip(0, 255).astype(np.uint8)
-    width, height = (max(1, round(window[0] * side)) for side in thumbnail.size)
-    return replace(thumbnail, size=(width, height), digest=b"", colours=colours, luminance=luminance)
+def _cut(thumbnail: Thumbnail, window: Floats, side: int) -> Thumbnail:
+    """What the window shows, as a picture of its own, its luminance at that side."""
+    colours = _seen(thumbnail.colours.transpose(2, 0, 1), _samplings(len(thumbnail.colours), window[None]))
+    grey = _seen(thumbnail.luminance.astype(np.float32), _samplings(len(thumbnail.luminance), window[None]))[0]
+    luminance = np.rint(pooled(grey, side)).clip(0, 255).astype(np.uint8)
+    width, height = (max(1, round(float(window[0]) * length)) for length in thumbnail.size)
+    size, colours = (width, height), colours.transpose(1, 2, 0)
+    return replace(thumbnail, size=size, digest=b"", colours=colours, luminance=luminance)

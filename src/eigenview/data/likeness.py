@@ -100,7 +100,7 @@ def thumbnail_of(image: LazyImage) -> Thumbnail:
     return Thumbnail((width, height), digest, colours, luminance)
 
 
-def same_picture(first: Thumbnail, second: Thumbnail) -> Confirmation:
+def same_picture(first: Thumbnail, second: Thumbnail, *, part: float = PART) -> Confirmation:
     """Whether two pictures are one, as far as their pixels tell.
 
     Tolerated: re-encoding, another size, a little more or less brightness and contrast. Not: crops, flips, another
@@ -110,7 +110,7 @@ def same_picture(first: Thumbnail, second: Thumbnail) -> Confirmation:
     if seen.verdict != "same":
         return seen
     difference = _difference(first, second)
-    return Confirmation("same" if difference <= PART else "different", seen.agreement, difference)
+    return Confirmation("same" if difference <= part else "different", seen.agreement, difference)
 
 
 def first_look(first: Detailed, second: Detailed) -> Confirmation:
