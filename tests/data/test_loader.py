@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
+from multiprocessing import active_children
 from pathlib import Path
 
 import numpy as np
@@ -338,3 +340,15 @@ def test_a_pass_that_skips_ends_even_where_nothing_can_be_read(tmp_path):
     assert sum(len(batch) for batch in batches) == 0
     named = [failure.name for batch in batches for failure in batch.unreadable]
     assert sorted(named) == sorted(broken)  # each once, in the batch that it would have been in
+
+
+def test_a_loader_that_is_left_in_the_middle_takes_its_workers_along(tmp_path):
+    loader = Loader(FolderSource(write_folder(tmp_path, 40)), batch_size=2, seed=0, workers=1)
+    gc.disable()  # a cycle would keep them until it is collected: in a process that inherits it, say
+    try:
+        next(iter(loader))
+        assert len(active_children()) == 1
+        del loader
+        assert active_children() == []
+    finally:
+        gc.enable()

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import sys
+from multiprocessing import active_children
 from types import SimpleNamespace
 
 import numpy as np
@@ -24,6 +25,7 @@ from eigenview.runs import RunDirectory, open_run, read_config
 from eigenview.training import Listener, shown_progress, train
 from eigenview.training.watchdog import OnlineKnn
 from eigenview.views import CentreView, centre_view
+from tests.data.pictures import write_folder
 from tests.training.runs import run_quietly, settings
 
 EPOCHS = {"steps": None, "epochs": 4}
@@ -75,6 +77,19 @@ def test_a_damaged_last_checkpoint_gives_way_to_the_one_before(tmp_path):
     run_quietly(given, resume=True, listeners=[told])
     assert "going on from previous" in told.messages[0]
     assert same(weights(broken, "last"), weights(whole, "last"))
+
+
+def test_no_worker_outlives_the_training(tmp_path):
+    alive = []
+
+    class Ended(Listener):
+        def ended(self) -> None:
+            alive.append(active_children())
+
+    write_folder(tmp_path / "photos", 40, size=(120, 100))
+    given = settings("simclr", tmp_path / "run", source=str(tmp_path / "photos"), batch_size=8, steps=2, workers=1)
+    run_quietly(given, listeners=[Ended()])
+    assert alive == [[]]
 
 
 def test_where_both_last_checkpoints_are_damaged_those_that_can_be_read_are_named(tmp_path):

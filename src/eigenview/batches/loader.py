@@ -105,6 +105,11 @@ class ViewLoader:
             moved = batch if device is None else batch.to(device)
             yield SeenBatch(moved, self._seen(moved, number))
 
+    def close(self) -> None:
+        """End the workers, which wait for another epoch."""
+        if isinstance(self.loader, Loader):
+            self.loader.close()
+
     def _seen(self, batch: Batch, epoch: int) -> ViewBatch:
         if batch.views[0].numel() == 0:  # no items, or items without pixels (LockedSource)
             return ViewBatch((), images=len(batch))

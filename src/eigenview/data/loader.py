@@ -95,21 +95,25 @@ class Loader(Positioned):
 
     def __iter__(self) -> Iterator[Batch]:
         self._step, self._is_restored = self._step if self._is_restored else 0, False
-        self._requests.waiting = self._planned(self._step)
-        with closing(self._batches()) as batches:
+        planned = self._requests.waiting = self._planned(self._step)
+        with closing(planned), closing(self._batches()) as batches:  # an open plan holds the loader
             for batch in batches:
                 self._note(batch)
                 self._step += 1
                 yield batch
 
+    def close(self) -> None:
+        """End the workers, which wait for another iteration; it would start new ones."""
+        self._machine = None
+
     def _note(self, batch: Batch) -> None:
         try:
             self._failures.note(batch.unreadable)
         except EigenviewError:
-            self._machine = None  # a full disk ends the run, and its workers before a traceback would
+            self.close()  # a full disk ends the run, and its workers before a traceback would
             raise
 
-    def _planned(self, first: int) -> Iterator[Request]:
+    def _planned(self, first: int) -> Generator[Request]:
         order, epoch = self.plan.order(self._epoch), self._epoch
         for step in range(first, self.plan.steps):
             everyone = self.plan.global_batch(order, step)
@@ -126,7 +130,7 @@ class Loader(Positioned):
         try:
             yield from results(self._machine)
         except Exception:
-            self._machine = None  # ends its workers; the next iteration starts new ones
+            self.close()
             raise
 
 

@@ -73,6 +73,7 @@ class Trainer:
                 if self.saved != self.state.progress.step:
                     self._save()
         finally:
+            self.feed.loader.close()  # or what follows would inherit its workers
             if count := self.directory.unreadable:
                 log = printable(self.directory.unreadable_log)
                 self.record.tell(
