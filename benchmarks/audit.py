@@ -1,6 +1,6 @@
 """Wrong labels put into a set, and pictures put into two: how many are found, how fast; beside cleanlab.
 
-    python benchmarks/audit.py --folder audit --parts labels leaks
+    python benchmarks/audit.py --folder audit --parts labels leaks photos
     .venv-peers/bin/python benchmarks/audit.py --folder audit --parts cleanlab
 
 Noise: 5 % and 20 % of labels replaced by any other class, and 20 % by the next class. Features: FOLDER/NAME.npz as
@@ -13,7 +13,13 @@ Leaks: 500 of 10,000 test images of CIFAR-10 are replaced by training images tha
 cropped to 88 to 97 % of their sides and resized, or brightened by up to 15 %. CIFAR-10 has many
 copies of its own: 50 of the pairs that were not planted are drawn into FOLDER/others.png to look at, and
 FOLDER/looked.json, such as [50, 49], tells how many were looked at and how many of them show one picture; the precision
-counts the others by that share. FOLDER keeps every result as a line of audit.jsonl; what is there is not done again.
+counts the others by that share.
+
+Photos: every other file of $EIGENVIEW_DATA/photos is the first set; the rest, and copies of 200 of the first by each
+change, the second. Pairs that were not planted are drawn into FOLDER/others-photos.png, and counted by
+FOLDER/looked-photos.json in the same way.
+
+FOLDER keeps every result as a line of audit.jsonl; what is there is not done again.
 """
 
 from __future__ import annotations
@@ -21,8 +27,9 @@ from __future__ import annotations
 import argparse
 import io
 import json
+import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +42,17 @@ NOISES = (("any", 0.05), ("any", 0.2), ("next", 0.2))
 LEAKED, TESTED = 500, 10_000
 CLEANLAB = ("raw", "unit C=1", "unit C=.01")
 PLANTED = ("re-encoded", "cropped", "brightened")
+COPIED = 200  # photographs, by each change: how much of the sides is kept, by what brightness and size are multiplied
+CHANGES = {
+    "re-encoded": (1, 1, 1),
+    "97 % of the sides": (0.97, 1, 1),
+    "92 % of the sides": (0.92, 1, 1),
+    "88 % of the sides": (0.88, 1, 1),
+    "84 % of the sides": (0.84, 1, 1),
+    "brightness × 0.88": (1, 0.88, 1),
+    "brightness × 1.12": (1, 1.12, 1),
+    "half the size": (1, 1, 0.5),
+}
 
 
 def main() -> None:
@@ -43,7 +61,7 @@ def main() -> None:
     options.folder.mkdir(parents=True, exist_ok=True)
     file = options.folder / "audit.jsonl"
     done = [json.loads(line) for line in file.read_text().splitlines()] if file.is_file() else []
-    makers = {"labels": ours, "cleanlab": theirs, "leaks": leaks}
+    makers = {"labels": ours, "cleanlab": theirs, "leaks": leaks, "photos": photos}
     for part in options.parts:
         kept = {tuple(entry["key"]) for entry in done}
         for entry in makers[part](options, kept):
@@ -135,8 +153,6 @@ def entry(  # type: ignore[type-arg]
 def leaks(options: argparse.Namespace, kept: set) -> Iterator[dict]:  # type: ignore[type-arg]
     """Vectors are embedded before the clock starts; the search and the comparing of pixels are timed."""
     from eigenview.data import ArraySource
-    from eigenview.labels import shared_pictures
-    from eigenview.search.stored import Embeddings
 
     if ("cifar10", "leaks", "ours") in kept:
         return
@@ -148,20 +164,14 @@ def leaks(options: argparse.Namespace, kept: set) -> Iterator[dict]:  # type: ig
     for number, (original, place) in enumerate(zip(originals, places, strict=True)):
         test_pictures[place] = altered(pictures[original], PLANTED[number % 3], random)
     tests[places] = embedded(test_pictures[places])
-    sets = [
-        Embeddings(Path(name), vectors, torch.arange(len(vectors)), [str(n) for n in range(len(vectors))], None, None)
-        for name, vectors in (("train", rows), ("test", tests))
-    ]
+    names = [[str(number) for number in range(len(vectors))] for vectors in (rows, tests)]
     sources = ArraySource(pictures), ArraySource(test_pictures)
-    start, wall = time.process_time(), time.perf_counter()
-    shared = shared_pictures(*sets, sources=sources)
-    taken, waited = time.process_time() - start, time.perf_counter() - wall
-    pairs = {pair.rows[1]: pair.rows[0] for pair in shared.pairs}
+    pairs, seconds = shared(rows, tests, *names, sources=sources)
     hits = [pairs.get(int(place)) == int(original) for original, place in zip(originals, places, strict=True)]
     # a picture that is in the training set twice may be found by its other copy, which is no miss
     by_kind = {kind: float(np.mean(hits[number::3])) for number, kind in enumerate(PLANTED)}
     planted = {int(place) for place in places}
-    others = [(pair.rows[0], pair.rows[1]) for pair in shared.pairs if pair.rows[1] not in planted]
+    others = [(first, second) for second, first in pairs.items() if second not in planted]
     write_sheet(others, pictures, test_pictures, options.folder / "others.png")
     yield {
         "key": ["cifar10", "leaks", "ours"],
@@ -170,9 +180,67 @@ def leaks(options: argparse.Namespace, kept: set) -> Iterator[dict]:  # type: ig
         "by_kind": by_kind,
         "others": others,
         "pairs": len(pairs),
-        "seconds": taken,
-        "wall": waited,
+        **seconds,
     }
+
+
+def photos(options: argparse.Namespace, kept: set) -> Iterator[dict]:  # type: ignore[type-arg]
+    """The same with files, whose sizes differ."""
+    if ("photos", "leaks", "ours") in kept:
+        return
+    data = Path(os.environ.get("EIGENVIEW_DATA") or Path(__file__).parents[2] / "shared" / "data")
+    files = sorted((data / "photos").rglob("*.jpg"))
+    first, second = files[::2], files[1::2]
+    random = np.random.default_rng(0)
+    originals = random.permutation(len(first))[:COPIED].tolist()
+    for change, amounts in CHANGES.items():
+        for original in originals:
+            copy = options.folder / "photos" / change / f"{original:05d}.jpg"
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            changed(Image.open(first[original]).convert("RGB"), *amounts, random).save(copy, quality=90)
+            second.append(copy)
+    pictures = [[np.asarray(Image.open(file).convert("RGB")) for file in part] for part in (first, second)]
+    names = [[str(file.absolute()) for file in part] for part in (first, second)]
+    pairs, seconds = shared(*(embedded(part) for part in pictures), *names)
+    planted = dict(enumerate(originals * len(CHANGES), start=len(files) - len(first)))
+    hits = [pairs.get(copy) == original for copy, original in planted.items()]
+    others = [(one, other) for other, one in pairs.items() if planted.get(other) != one]
+    write_sheet(others, *pictures, options.folder / "others-photos.png")
+    yield {
+        "key": ["photos", "leaks", "ours"],
+        "recall": float(np.mean(hits)),
+        "by_kind": dict(zip(CHANGES, np.reshape(hits, (len(CHANGES), -1)).mean(axis=1).tolist(), strict=True)),
+        "others": others,
+        "pairs": len(pairs),
+        **seconds,
+    }
+
+
+def shared(  # type: ignore[type-arg]
+    first: torch.Tensor, second: torch.Tensor, first_names: list[str], second_names: list[str], sources=(None, None)
+) -> tuple[dict[int, int], dict]:
+    """(row of the second set → row of the first, what it took)."""
+    from eigenview.labels import shared_pictures
+    from eigenview.search.stored import Embeddings
+
+    sets = [
+        Embeddings(Path(place), vectors, torch.arange(len(vectors)), names, None, None)
+        for place, vectors, names in (("train", first, first_names), ("test", second, second_names))
+    ]
+    start, wall = time.process_time(), time.perf_counter()
+    found = shared_pictures(*sets, sources=sources)
+    seconds = {"seconds": time.process_time() - start, "wall": time.perf_counter() - wall}
+    return {pair.rows[1]: pair.rows[0] for pair in found.pairs}, seconds
+
+
+def changed(
+    picture: Image.Image, kept: float, brightness: float, size: float, random: np.random.Generator
+) -> Image.Image:
+    left, top = random.uniform(0, 1 - kept, 2)
+    width, height = picture.size
+    box = (left * width, top * height, (left + kept) * width, (top + kept) * height)
+    resized = picture.resize((round(width * size), round(height * size)), Image.Resampling.BICUBIC, box=box)
+    return resized.point(lambda value: min(255, round(value * brightness)))
 
 
 def altered(pixels: np.ndarray, how: str, random: np.random.Generator) -> np.ndarray:
@@ -189,7 +257,7 @@ def altered(pixels: np.ndarray, how: str, random: np.random.Generator) -> np.nda
     return (pixels * random.uniform(0.85, 1.15)).clip(0, 255).round().astype(np.uint8)
 
 
-def embedded(pictures: np.ndarray) -> torch.Tensor:
+def embedded(pictures: Sequence[np.ndarray]) -> torch.Tensor:
     """As few_labels.py does it."""
     from eigenview.nn.build import load_encoder
 
@@ -212,7 +280,9 @@ def read_pictures(pattern: str) -> np.ndarray:
     return np.stack([np.asarray(Image.open(io.BytesIO(data)).convert("RGB")) for data, _ in encoded_pictures(pattern)])
 
 
-def write_sheet(pairs: list[tuple[int, int]], train: np.ndarray, test: np.ndarray, out: Path) -> None:
+def write_sheet(
+    pairs: list[tuple[int, int]], train: Sequence[np.ndarray], test: Sequence[np.ndarray], out: Path
+) -> None:
     """50 of the pairs that were not planted, drawn at random: training picture and test picture side by side."""
     sheet = Image.new("RGB", (10 * 140, 5 * 70), "white")
     drawn = np.random.default_rng(0).permutation(len(pairs))[:50]
@@ -242,19 +312,32 @@ def report(done: list[dict], options: argparse.Namespace) -> None:  # type: igno
                 if usual is not None and own["rows"] > TESTED:
                     bars.append(Bar(f"{name}-{noise}-speed-to-cleanlab", usual / own["seconds"], 5, at_most=False))
     if (leaked := by_key.get(("cifar10", "leaks", "ours"))) is not None:
-        looked = options.folder / "looked.json"
-        seen, copies = json.loads(looked.read_text()) if looked.is_file() else (1, 0)
-        false = len(leaked["others"]) * (1 - copies / seen)
         bars.append(Bar("leaks-recall", leaked["found_at_all"], 0.95, at_most=False))
-        bars.append(Bar("leaks-precision", 1 - false / leaked["pairs"], 0.95, at_most=False))
+        bars.append(Bar("leaks-precision", precision(leaked, options.folder / "looked.json"), 0.95, at_most=False))
         bars.append(Bar("leaks-processor-seconds", leaked["seconds"], 60, at_most=True))
+    if (leaked := by_key.get(("photos", "leaks", "ours"))) is not None:
+        for change, recall in leaked["by_kind"].items():
+            print(f"photos {change:20} {recall:.1%} found")
+        share = precision(leaked, options.folder / "looked-photos.json")
+        print(f"photos, {leaked['pairs']} pairs, {len(leaked['others'])} not planted; precision {share:.1%}")
+        crops = min(recall for change, recall in leaked["by_kind"].items() if change.endswith("sides"))
+        bars.append(Bar("photos-leaks-recall", leaked["recall"], 0.95, at_most=False))
+        bars.append(Bar("photos-leaks-recall-of-crops", crops, 0.95, at_most=False))
+        bars.append(Bar("photos-leaks-precision", share, 0.95, at_most=False))
     finish(bars, {"/".join(key): entry for key, entry in by_key.items()}, options.json)
+
+
+def precision(leaked: dict, looked: Path) -> float:  # type: ignore[type-arg]
+    seen, copies = json.loads(looked.read_text()) if looked.is_file() else (1, 0)
+    return 1 - len(leaked["others"]) * (1 - copies / seen) / leaked["pairs"]
 
 
 def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--parts", nargs="+", choices=["labels", "cleanlab", "leaks"], default=["labels", "leaks"])
+    parser.add_argument(
+        "--parts", nargs="+", choices=["labels", "cleanlab", "leaks", "photos"], default=["labels", "leaks"]
+    )
     parser.add_argument("--data", nargs="+", default=["stl10", "cifar10"])
     parser.add_argument("--cleanlab", nargs="+", default=CLEANLAB, choices=CLEANLAB, help="what it is fed with")
     parser.add_argument("--threads", type=int, default=1)
