@@ -35,7 +35,10 @@ Samplings = tuple[Floats, Floats]  # (m, s, s) each: down and across
 
 
 def same_or_cropped(first: Thumbnail, second: Thumbnail) -> Confirmation:
-    """Whether two pictures are one, or one is the other with up to 18 % of its sides cut away."""
+    """Whether two pictures are one, or one is the other with up to 18 % of its sides cut away.
+
+    A change in a crop is only sure to be seen where it is wider than about an eighth of the picture.
+    """
     a, b = _grey(first, CELL), _grey(second, CELL)
     is_telling = first.digest != second.digest and min(a.std(), b.std()) >= PLAIN
     if is_telling and _correlation(a[None], b)[0] < WORTH:
