@@ -117,8 +117,9 @@ def check_rows(name: str, blocks: Iterable[tuple[int, Tensor]], *, directions: b
     count = 0
     for start, rows in blocks:
         size, count = rows.detach().abs().amax(dim=1), start + len(rows)  # NaN and Inf survive it
-        unusable += (torch.nonzero(~size.isfinite()).flatten() + start).tolist()
-        if directions:
+        if not bool(size.isfinite().all()):
+            unusable += (torch.nonzero(~size.isfinite()).flatten() + start).tolist()
+        if directions and not bool(size.all()):
             zero += (torch.nonzero(size == 0).flatten() + start).tolist()
     if unusable:
         raise NotFiniteError(f"{name} must be finite; NaN or Inf in {some_rows(unusable, count)}")
