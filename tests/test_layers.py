@@ -33,7 +33,14 @@ RUN_FILES = {  # config.json is also a library's, tokenizer.json also an export'
     *("encoder.json", "data.json", "environment.json", "method.json", "metrics.jsonl", "diagnosis.json"),
     *("unreadable.jsonl", "projections.parquet", "embeddings.parquet", "embeddings.npy", "objective.log_scale"),
 }
-RUN_FOLDERS = {"checkpoints", "sample", "features", "export"}  # words of other meanings too: told by the path's /
+# words of other meanings too: told by the path's /
+RUN_FOLDERS = {
+    "checkpoints",
+    "evaluation",
+    "sample",
+    "features",
+    "export",
+}  # words of other meanings too: told by the path's /
 ALLOWED_BESIDE = {"runs": {"batches", "methods"}, "app": {"report"}}  # within a layer, only these
 
 

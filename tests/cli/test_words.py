@@ -45,7 +45,7 @@ MISTAKES = {
     "train digits --steps 1 --device cuda:0": "--device is one of auto, cpu, cuda, mps",
     "evaluate nowhere digits --protocol spectral": "spectral-clustering",
     "evaluate nowhere digits --protocol zeroshot": "'zeroshot' is no protocol; did you mean zero-shot?",
-    "evaluate nowhere digits --protocol xyz": "depth, captions, zero-shot; got 'xyz'",
+    "evaluate nowhere digits --protocol xyz": ", captions, zero-shot; got 'xyz'",
     "evaluate nowhere digits --protocol captions xyz": "got 'xyz'",
     "diagnose nowhere --device gpu": "--device is one of auto, cpu, cuda, mps; got 'gpu'",
     "train --resume --out nowhere": "no run to go on with in nowhere",

@@ -15,7 +15,6 @@ from eigenview.data import ArraySource
 from eigenview.errors import DataError, SettingError
 from eigenview.evaluation import (
     EVERY_PROTOCOL,
-    PROBES,
     PROTOCOLS,
     LabelDraws,
     Measuring,
@@ -29,6 +28,7 @@ from eigenview.evaluation import (
     linear,
     protocol_scores,
 )
+from eigenview.evaluation.evaluating import SOURCE_PROTOCOLS
 from eigenview.evaluation.linear import select_logistic
 from eigenview.evaluation.probe import view_probe_scores
 from eigenview.evaluation.protocol_scores import Split
@@ -120,8 +120,7 @@ def test_scores_come_one_by_one_as_they_are_known():
 
 
 def test_no_two_protocols_share_a_name():
-    others = ["finetune", "finetune-swav", "depth"]
-    assert len(PROTOCOLS) == len(protocol_scores.FEATURE_PROTOCOLS) + len(PROBES) + len(others)
+    assert len(PROTOCOLS) == len(protocol_scores.FEATURE_PROTOCOLS) + len(SOURCE_PROTOCOLS)
     assert len(EVERY_PROTOCOL) == len(PROTOCOLS) + len(["captions", "zero-shot"])
     encoder = Subject("untrained", build_encoder("small", channels=1, width=0.25), VIEW)
     few, fewer = digits(slice(0, 120)), digits(slice(120, 160))

@@ -291,6 +291,11 @@ def test_looking_and_judging_vectors_keep_the_same_in_the_same_place(both: Both)
     answer = json.loads(both.told("evaluate", "own.npy", "photos/?labelled=yes", "--protocol", "knn", "--json"))
     assert [score.value for score in scores] == [score["value"] for score in answer]
     assert page == Path("runs/own/report.html")
+    np.save(both.command / "labels.npy", np.arange(len(vectors)) % 3)
+    told = json.loads(both.told("diagnose", "own.npy", "--second", "own.npy", "--labels", "labels.npy", "--json"))
+    mine = vectors.diagnose(vectors, np.arange(len(vectors)) % 3)
+    assert mine.verdict == told["verdict"]
+    assert mine.figures.views.matched.value == 1
 
 
 def test_choosing_spreading_and_predicting_are_the_same(both: Both):

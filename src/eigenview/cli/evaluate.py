@@ -63,6 +63,7 @@ class Options(RunOptions):
 def run(options: Options, output: Output) -> None:
     from eigenview.cli.scores_table import line_of, score_as_json, show_scores
     from eigenview.evaluation import are_by_words
+    from eigenview.runs import RunDirectory
 
     beside = (options.test, options.sets, options.folds, options.source is None)
     by_words = are_by_words(options.protocol, templates=options.templates, beside=beside)
@@ -77,7 +78,8 @@ def run(options: Options, output: Output) -> None:
     output.result([score_as_json(score) for score in scores])
     if not options.as_json:
         show_scores(scores, output)
-        output.say(f"kept in {folder / 'evaluation'}; see them with: eigenview report {folder}")
+        kept = RunDirectory(folder).score_folder.folder
+        output.say(f"kept in {kept}; see them with: eigenview report {folder}")
 
 
 def _measured_vectors(options: Options, output: Output) -> tuple[Path, Iterator[Score]]:

@@ -79,15 +79,16 @@ SHOWN = {  # the most telling first: by how many labels they need, and how much 
     **dict.fromkeys((f"probe-{name}" for name in PROBES), (Shown("probe .*", order=1),)),
 }
 SWAV_BY_SHARE = {0.01: FINETUNES["swav-1%"], 0.1: FINETUNES["swav-10%"]}
+SOURCE_PROTOCOLS: dict[str, SourceProtocol] = {
+    **{f"view-probe-{name}": partial(view_probe_scores, protocol=name) for name in PROBES},
+    "finetune": finetune_scores,
+    "finetune-swav": partial(finetune_scores, protocols=SWAV_BY_SHARE, called="swav"),
+    "depth": depth_scores,
+}
 PROTOCOLS = Table(
     "protocol",
     {name: Protocol(measure, shown=SHOWN.get(name, ())) for name, measure in FEATURE_PROTOCOLS.items()}
-    | {f"view-probe-{name}": Protocol(on_source=partial(view_probe_scores, protocol=name)) for name in PROBES}
-    | {
-        "finetune": Protocol(on_source=finetune_scores),
-        "finetune-swav": Protocol(on_source=partial(finetune_scores, protocols=SWAV_BY_SHARE, called="swav")),
-        "depth": Protocol(on_source=depth_scores),
-    },
+    | {name: Protocol(on_source=measure, shown=SHOWN.get(name, ())) for name, measure in SOURCE_PROTOCOLS.items()},
     more="; of runs that learnt from captions also captions and zero-shot, each by itself",
 )
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from eigenview.data import Source
 from eigenview.diagnostics import Diagnosis, diagnose
 from eigenview.diagnostics.neighbours import COSINE
+from eigenview.diagnostics.sphere import Labels
 from eigenview.evaluation import Measuring, open_labelled
 from eigenview.evaluation.subjects import TEST_SHARE
 from eigenview.extras import extra_module
@@ -256,9 +257,9 @@ class Embeddings:
         """``runs/FILE``, where what is measured is kept unless told otherwise."""
         return folder_of_vectors(self.stored.place, keep_in)
 
-    def diagnose(self) -> Diagnosis:
-        """Figures and a verdict, without labels."""
-        return diagnose(self.stored.vectors)
+    def diagnose(self, second: Embeddings | None = None, labels: Labels | None = None) -> Diagnosis:
+        """Figures and a verdict; ``second``: other views of the same images, ``labels``: whole numbers, row by row."""
+        return diagnose(self.stored.vectors, None if second is None else second.stored.vectors, labels)
 
     def map(self, *, seed: int = 0) -> npt.NDArray[np.float64]:
         """(n, 2) places for a picture: UMAP if installed, otherwise t-SNE, or a spectral map of many rows."""

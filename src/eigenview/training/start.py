@@ -14,9 +14,9 @@ from eigenview.devices import find_device
 from eigenview.errors import SettingError
 from eigenview.files import free_path
 from eigenview.methods import DEFAULT_METHOD, find_method
-from eigenview.names import own_code, slug
+from eigenview.names import slug
 from eigenview.nn import ENCODERS
-from eigenview.nn.build import check_encoder_name, is_own_encoder, library_of
+from eigenview.nn.build import check_encoder_name, library_of
 from eigenview.nn.settings import EncoderSettings
 from eigenview.runs import RunDirectory, TrainConfig, encoder_named, is_run, merge_settings, read_config
 from eigenview.training.choices import Choice, choose, chosen_method
@@ -101,8 +101,6 @@ def _check_names(given: Mapping[str, Any]) -> None:
                 f"(eigenview look SOURCE --encoder {name})"
             )
         check_encoder_name(name, pretrained=encoder.get("pretrained", True) and not encoder.get("weights"))
-        if is_own_encoder(name):
-            own_code(name, kind="encoder")
     views = given.get("views")
     preset = views.get("preset", "auto") if isinstance(views, Mapping) else "auto"
     if preset != "auto":
