@@ -3,7 +3,7 @@
     python benchmarks/audit.py --folder audit --parts labels leaks photos
     .venv-peers/bin/python benchmarks/audit.py --folder audit --parts cleanlab
 
-Noise: 5 % and 20 % of labels replaced by any other class, and 20 % by the next class. Features: FOLDER/NAME.npz as
+Noise: 5 % and 20 % of labels replaced by any other class, or by the next class. Features: FOLDER/NAME.npz as
 few_labels.py makes them (EfficientNet-lite0 at 96 pixels). Ours is the whole of it: the graph, five folds, the ranking.
 cleanlab's is its own way: five-fold logistic regression of scikit-learn, on the features as they come and on centred
 rows of one length at two penalties, find_label_issues and get_label_quality_scores. Each on one thread, processor
@@ -38,7 +38,7 @@ from bars import Bar, finish
 from few_labels import features
 from PIL import Image
 
-NOISES = (("any", 0.05), ("any", 0.2), ("next", 0.2))
+NOISES = (("any", 0.05), ("any", 0.2), ("next", 0.05), ("next", 0.2))
 LEAKED, TESTED = 500, 10_000
 CLEANLAB = ("raw", "unit C=1", "unit C=.01")
 PLANTED = ("re-encoded", "cropped", "brightened")

@@ -18,11 +18,13 @@ SAMPLE = 4096  # rows that stand for all of them in the Hessian of more columns
 class LogisticProblems:
     """One logistic regression for each fold (without its rows) and one for all rows, which comes last.
 
-    Parameters of a problem are K·d weights, then K biases of the centred rows. With fewer rows than columns the
+    ``without_all`` leaves that out. Parameters of a problem are K·d weights, then K biases of the centred rows. With fewer rows than columns the
     weights lie in the rows' span, and are sought there.
     """
 
-    def __init__(self, features: Tensor, labels: Tensor, fold: Tensor, folds: int, classes: int) -> None:
+    def __init__(
+        self, features: Tensor, labels: Tensor, fold: Tensor, folds: int, classes: int, *, without_all: bool = False
+    ) -> None:
         dtype = working_dtype(features)
         given = features.detach().to(dtype)
         self.classes, self.labels = classes, labels.long()
@@ -32,9 +34,10 @@ class LogisticProblems:
         if len(given) < given.shape[1] and len(given) <= WIDEST:
             self.basis = torch.linalg.qr(self.rows.T).Q  # (d, n)
             self.rows = self.rows @ self.basis
-        own = torch.arange(folds + 1, device=fold.device)
+        own = torch.arange(folds + (not without_all), device=fold.device)
         is_trained_on = (fold[:, None].to(own) != own).to(dtype)
-        is_trained_on[:, -1] = 1
+        if not without_all:
+            is_trained_on[:, -1] = 1
         self.sizes = is_trained_on.sum(dim=0).to(features.device)
         self.share = is_trained_on.to(features.device) / self.sizes  # (n, P), what each row counts in each problem
         self._check_folds(fold, folds)

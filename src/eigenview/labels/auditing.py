@@ -114,7 +114,7 @@ def _others_say(unit: Tensor, labels: Tensor, classes: int, seed: int) -> Tensor
     folds = max(2, min(FOLDS, int(torch.bincount(numbers).min())))
     fold = stratified_folds(numbers, folds, seed=seed)
     rows = unit.float() * unit.shape[1] ** 0.5
-    heads = LogisticProblems(rows, numbers, fold, folds, len(seen))
+    heads = LogisticProblems(rows, numbers, fold, folds, len(seen), without_all=True)
     heads.penalise(1 / min(PENALTY * len(rows) * (folds - 1) / folds, WHOLE_PENALTY))
     with torch.no_grad():
         fitted = minimise(heads, heads.start(), tolerance=TOLERANCE, iterations=ITERATIONS, curvature=heads.curvature)
