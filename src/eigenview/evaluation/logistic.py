@@ -18,8 +18,8 @@ SAMPLE = 4096  # rows that stand for all of them in the Hessian of more columns
 class LogisticProblems:
     """One logistic regression for each fold (without its rows) and one for all rows, which comes last.
 
-    ``without_all`` leaves that out. Parameters of a problem are K·d weights, then K biases of the centred rows. With fewer rows than columns the
-    weights lie in the rows' span, and are sought there.
+    ``without_all`` leaves that out. Parameters of a problem are K·d weights, then K biases of the centred rows. With
+    fewer rows than columns the weights lie in the rows' span, and are sought there.
     """
 
     def __init__(
