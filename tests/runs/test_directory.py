@@ -8,8 +8,11 @@ import shutil
 import pytest
 import torch
 
+from eigenview.data import open_source
 from eigenview.errors import DataError, EigenviewError, SettingError
-from eigenview.runs import RunDirectory, is_run, open_run
+from eigenview.runs import RunDirectory, encoder_named, is_run, open_encoder, open_run
+from eigenview.runs.contents import RunContents
+from eigenview.search import embed
 from tests.training.runs import run_quietly, settings
 
 
@@ -46,6 +49,21 @@ def test_a_damaged_file_is_refused_in_one_line(run, name, damage):
         _ = (run.environment, open_run(run).head)
     assert "\n" not in str(caught.value)
     assert str(run.folder / name) in str(caught.value)
+
+
+@pytest.mark.parametrize("further", ["method.json", "checkpoints"])
+def test_a_trained_run_without_its_settings_is_no_encoder_by_name(run, tmp_path, further):
+    (run.folder / "config.json").unlink()
+    (run.folder / further).rename(tmp_path / further)
+    gone = r"run was trained, but its config\.json is gone: bring it back"
+    for opening in (open_run, encoder_named, lambda folder: embed(folder, "digits", tmp_path / "out.npy")):
+        with pytest.raises(DataError, match=gone):
+            opening(str(run.folder))
+    contents = RunContents.of(run.folder)
+    assert contents.is_trained
+    assert any("its config.json is gone" in problem for problem in contents.problems)
+    with pytest.raises(SettingError, match="holds another run or encoder"):
+        open_encoder(run.encoder.settings, open_source("digits"), run.folder)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 ``config.json`` (settings), ``encoder.json`` (what its encoder was to begin with), ``data.json``, ``environment.json``,
 ``method.json`` (what of the method can be judged), ``tokenizer.json`` (where it reads captions), ``metrics.jsonl``,
-``checkpoints/``, ``evaluation/*.json`` (scores), ``diagnosis.json``, ``sample/``, ``report.html``. Without
-``config.json`` nothing was trained: the folder keeps what was measured of an encoder that ``encoder.json`` names.
+``checkpoints/``, ``evaluation/*.json`` (scores), ``diagnosis.json``, ``sample/``, ``report.html``. Without the first,
+``method.json`` and ``checkpoints/`` nothing was trained: the folder keeps what was measured of an encoder that
+``encoder.json`` names.
 Each is written whole or not at all, with the number of its format. A directory that came from elsewhere is data: no
 link out of it is followed.
 """
@@ -72,7 +73,8 @@ class RunDirectory:
 
     @property
     def is_trained(self) -> bool:
-        return (self.folder / CONFIG).is_file()
+        """By any trace of it: without its settings, a trained encoder is not to be taken for one by name."""
+        return any((self.folder / name).exists() for name in (CONFIG, METHOD, CHECKPOINTS))
 
     @cached_property
     def encoder(self) -> EncoderRecord | None:
@@ -110,6 +112,8 @@ class RunDirectory:
     def config(self) -> TrainConfig:
         if not self.is_trained:
             raise DataError(f"{printable(self.folder)} has no {CONFIG}: its encoder was not trained here")
+        if not (self.folder / CONFIG).exists():
+            raise DataError(f"{printable(self.folder)} was trained, but its {CONFIG} is gone: bring it back")
         try:
             return load_config(self._file(CONFIG))
         except SettingError as error:
