@@ -184,6 +184,10 @@ def test_embeddings_and_their_neighbours_are_the_same(both):
     assert [Path(name).relative_to(both.python).as_posix() for name in mine.names] == [
         Path(name).relative_to(both.command).as_posix() for name in theirs.names
     ]
+    with working_in(both.python):
+        own, others = both.run.embed("photos/"), both.run.embed("photos/discs/")
+    assert [file.stored.place.name for file in (own, others)] == ["embeddings.parquet", "embeddings-discs.parquet"]
+    assert len(ev.open_embeddings(own.stored.place)) == len(mine)  # others do not take their place
     picture = "photos/discs/07.jpg"
     told = json.loads(both.told("neighbours", "photos.npy", picture, "-k", "4", "--json"))
     answer = mine.neighbours(both.python / picture, k=4)[0]

@@ -70,3 +70,10 @@ def test_views_are_told_apart_by_what_differs():
     assert views_apart(repr(VIEW), repr(square)) == ["is_squashed=False", "is_squashed=True"]
     assert views_apart(repr(grey), repr(VIEW)) == ["mean=(0.5, 0.5, 0.5)", "mean=(0.0, 0.0, 0.0)"]
     assert views_apart("of before", "of now") == ["of before", "of now"]
+    assert views_apart(repr(VIEW), repr(VIEW)) == []
+
+
+def test_views_that_cut_off_another_margin_are_alike():
+    seen = [repr(CentreView(resize, 224, is_exact=is_exact)) for resize, is_exact in ((226, False), (256, True))]
+    assert views_apart(*seen) == []
+    assert views_apart(seen[0], repr(CentreView(300, 224))) == ["resize=226", "resize=300"]

@@ -16,13 +16,13 @@ from eigenview.labels.graph import GraphEngine, graph_seconds
 from eigenview.labels.label_files import check_place
 from eigenview.labels.suggesting import HEAD, Suggestions, head_beside
 from eigenview.progress import progress_bar
-from eigenview.runs import EMBEDDINGS, OpenedRun, folder_for
+from eigenview.runs import EMBEDDINGS, OpenedRun
 from eigenview.search import Embeddings, embed, open_embeddings, open_pictures
 from eigenview.search.approximate import Recall
 from eigenview.search.contact import plain_name_of
 from eigenview.search.embedding import Embedded
-from eigenview.search.formats import VECTOR_COLUMNS, column_of, stored_about
-from eigenview.search.makers import anchored
+from eigenview.search.formats import VECTOR_COLUMNS, column_of
+from eigenview.search.places import place_beside
 from eigenview.tensors import map_array
 
 
@@ -73,28 +73,10 @@ def open_or_embed(
 
 def embed_beside(run: OpenedRun, source: str, output: Output, **options: Any) -> Path:
     """The file of the embeddings of any images, in the run's folder: of others than its own, under their own name."""
-    file = _place_beside(run, source)
+    file = place_beside(run, source)
     place = "" if file.name == EMBEDDINGS[0] else f" into {file}"
     output.say(f"embedding {source}{place} (once; what is there already is kept)", style="dim")
     return embed_shown(run, source, file, output, **options).path
-
-
-def _place_beside(run: OpenedRun, source: str) -> Path:
-    """``RUN/embeddings.parquet``, or where that is of other images ``embeddings-NAME.parquet``, numbered if need be."""
-    own, spec = run.folder / EMBEDDINGS[0], anchored(source)
-    if _is_of(own, spec) if own.is_file() else spec == anchored(run.directory.source):
-        return own
-    name = run.folder / f"embeddings-{folder_for('', source).name}"
-    return free_path(str(name), ".parquet", is_free=lambda place: not place.exists() or _is_of(place, spec))
-
-
-def _is_of(file: Path, spec: str) -> bool:
-    """Whether a file holds embeddings of what ``spec`` opens, as far as it can be read."""
-    try:
-        about, *_ = stored_about(file)
-    except (OSError, ValueError, KeyError, AttributeError):
-        return False
-    return about is not None and about.spec == spec
 
 
 def checked_places(out: Path | None, sheet: Path | None, *, overwrite: bool, has_head: bool = False) -> None:

@@ -169,10 +169,9 @@ def with_head(encoder: Encoder, labeller: Labeller, view: CentreView) -> Labelli
             f"this head reads vectors of {labeller.run} ({labeller.encoder}), not of this encoder ({own}): "
             "export the one whose embeddings were labelled"
         )
-    if labeller.view and labeller.view != repr(view):
-        own, other = views_apart(labeller.view, repr(view))
+    if labeller.view and (apart := views_apart(labeller.view, repr(view))):
         raise DataError(
-            f"this head reads pictures seen at {own}, this encoder sees them at {other}: export the run whose "
+            f"this head reads pictures seen at {apart[0]}, this encoder sees them at {apart[1]}: export the run whose "
             f"embeddings were labelled ({labeller.run})"
         )
     if len(labeller.projection.mean) != encoder.feature_width:

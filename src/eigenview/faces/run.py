@@ -54,6 +54,7 @@ from eigenview.search import Answer, embed, find_by_words, find_captions
 from eigenview.search import look as look_at
 from eigenview.search.makers import anchored
 from eigenview.search.neighbour_search import Engine, Query
+from eigenview.search.places import place_beside
 
 AnyImages = str | Path | Source
 
@@ -200,8 +201,13 @@ class Run:
     def embed(
         self, source: str | Path | Source | None = None, out: str | Path | None = None, *, layer: str = "pooled"
     ) -> Embeddings:
-        """A vector for every image, of its training unless others are given; ``out`` is ``RUN/embeddings.parquet``."""
+        """A vector for every image, of its training unless others are given.
+
+        Without ``out`` into ``RUN/embeddings.parquet``, those of others into ``RUN/embeddings-NAME.parquet``.
+        """
         with named_code(source):
+            if out is None and isinstance(source, (str, Path)):
+                out = place_beside(self.opened, str(source))
             written = embed(self.opened, self._source(None) if source is None else source, out, layer=layer)
         return open_embeddings(written.path, run=self.opened)
 

@@ -84,11 +84,10 @@ def shared_pictures(
             f"two sets are compared by vectors of one encoder; {printable(first.place)} was made by {a.run}, "
             f"{printable(second.place)} by {b.run}: embed both with one"
         )
-    if a is not None and b is not None and a.view != b.view:
-        its, that = views_apart(a.view, b.view)
+    if a is not None and b is not None and (apart := views_apart(a.view, b.view)):
         raise DataError(
-            f"two sets are compared through one view; {printable(first.place)} was made at {its}, "
-            f"{printable(second.place)} at {that}: embed both alike (--size, or the same run)"
+            f"two sets are compared through one view; {printable(first.place)} was made at {apart[0]}, "
+            f"{printable(second.place)} at {apart[1]}: embed both alike (--size, or the same run)"
         )
     to_rows = projection(first.vectors, directions=DIRECTIONS)
     near = nearest(to_rows(first.vectors), to_rows(second.vectors), k=min(tried, len(first)))

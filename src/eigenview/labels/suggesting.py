@@ -95,11 +95,10 @@ class Labeller:
                 f"this head reads vectors of {self.run} ({self.encoder}); {printable(stored.place)} was made by "
                 f"another, {about.run} ({about.encoder}): embed with the first"
             )
-        if self.view and about is not None and about.view != self.view:
-            own, other = views_apart(self.view, about.view)
+        if self.view and about is not None and (apart := views_apart(self.view, about.view)):
             raise DataError(
-                f"this head reads pictures seen at {own}; {printable(stored.place)} was made at {other}: embed as the "
-                "first (--size, or the same run)"
+                f"this head reads pictures seen at {apart[0]}; {printable(stored.place)} was made at {apart[1]}: embed "
+                "as the first (--size, or the same run)"
             )
         _check_certain(certain)
         given = torch.zeros(len(stored), dtype=torch.bool)

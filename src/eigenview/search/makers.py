@@ -19,6 +19,9 @@ from eigenview.views import CentreView
 
 AnyRun = str | Path | OpenedRun | Encoder
 
+MARGIN = 1.25  # times the size to which pictures are brought first: within it, views differ by a margin alone
+ALIKE = ("rounds_down", "is_exact")  # of a view: makes no difference that matters to a vector
+
 
 @dataclass(frozen=True)
 class About:
@@ -40,9 +43,20 @@ class About:
 
 
 def views_apart(*views: str) -> list[str]:
-    """What two views that embeddings tell of differ in, of each: ``resize=64, size=64`` and ``resize=96, size=96``."""
+    """What two views that embeddings tell of differ in, of each: ``resize=64, size=64`` and ``resize=96, size=96``.
+
+    Empty where they show pictures alike: an encoder by name cuts off a margin that goes by the folder's images, so
+    ``resize`` may differ a little, and how exactly photos are decoded is nobody's concern.
+    """
+    if views[0] == views[1]:
+        return []
     parts = [dict(re.findall(r"(\w+)=(\(.*?\)|[^,()]+)", view)) for view in views]
     names = [name for name in {**parts[0], **parts[1]} if parts[0].get(name) != parts[1].get(name)]
+    if names and set(names) <= {"resize", *ALIKE}:
+        low, high = sorted(float(part.get("resize", 1)) for part in parts)
+        names = ["resize"] if high > MARGIN * low else []
+        if not names:
+            return []
     return [", ".join(f"{name}={part.get(name, False)}" for name in names) for part in parts] if names else list(views)
 
 
