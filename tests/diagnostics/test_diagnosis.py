@@ -142,6 +142,15 @@ def test_a_file_is_centred_as_the_tensor_it_holds(tmp_path):
     assert diagnose(tmp_path / "rows.npy", centred=True) == diagnose(rows, centred=True)
 
 
+def test_groups_are_counted_among_the_unaugmented():
+    generator = torch.Generator().manual_seed(0)
+    groups = torch.nn.functional.normalize(torch.randn(4, 16, generator=generator), dim=1).repeat(50, 1)
+    items = groups + 0.05 * torch.randn(200, 16, generator=generator)
+    view = torch.randn(200, 16, generator=generator)
+    assert diagnose(view, unaugmented=items).figures.clusters.clusters == 4
+    assert diagnose(view).figures.clusters.clusters != 4
+
+
 def test_duplicates_are_sought_among_the_unaugmented():
     items = gaussian(300, 32)
     items[270:] = items[:30]

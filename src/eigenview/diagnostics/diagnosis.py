@@ -57,8 +57,8 @@ def diagnose(
     ``z_b``: another view of the same items, row by row; adds alignment, agreement and connectivity. ``labels`` (n,)
     adds tolerance. ``loss`` with its ``chance`` level (an objective's value on constant embeddings; leave it out where
     collapse is the minimum, as for SimSiam) tells a run that learnt nothing. ``usage``: see ``prototype_usage``.
-    ``unaugmented`` (n, d) are the same items without augmentation: near-duplicates are sought there, since two random
-    views of one image are none. ``progress``: how far the run came, where it is known; its loss and chance level count
+    ``unaugmented`` (n, d) are the same items without augmentation: near-duplicates and groups are sought there, since
+    two random views of one image are none. ``progress``: how far the run came, where it is known; its loss and chance level count
     where none are given, and a run that has barely begun is called that.
 
     ``centred`` takes the mean row off before directions are compared: for features before a head, which after a ReLU
@@ -92,7 +92,7 @@ def _figures(
 ) -> Figures:
     """What the rows say, around their mean where ``centred_below`` is the mean cosine from which on they are not.
 
-    ``rows``: one view, the other, and the items without augmentation, where near-duplicates are sought.
+    ``rows``: one view, the other, and the items without augmentation: near-duplicates and groups are sought there.
     """
     (first, second, items), anchors, seed = rows, sampling.anchors, sampling.seed
     if labels is not None:
@@ -122,7 +122,7 @@ def _figures(
         duplicates_by_chance=clones.by_chance,
         intrinsic_dimension=clones.dimension,
         duplicate_pairs=tuple((int(i), int(j)) for i, j in clones.pairs[:SHOWN_PAIRS]),
-        clusters=None if first.n < 3 else cluster_count(first, nodes=sampling.counted, seed=seed),
+        clusters=None if first.n < 3 else cluster_count(items, nodes=sampling.counted, seed=seed),
         views=None if second is None else _views(first, second, sampling),
         tolerance=None if labels is None else tolerance(first, labels),
         is_centred=is_centred,
