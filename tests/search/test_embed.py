@@ -7,9 +7,11 @@ import os
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow
 import pyarrow.parquet as parquet
 import pytest
 import torch
@@ -17,9 +19,10 @@ import torch
 from eigenview.data import ArraySource, FolderSource
 from eigenview.data.shapes import ShapesSource
 from eigenview.data.shards import ShardSource
-from eigenview.errors import DataError, SettingError
+from eigenview.errors import DataError, SettingError, WriteError
 from eigenview.nn import Encoder
 from eigenview.search import embed, open_embeddings, parts
+from eigenview.search.stored import save_embeddings
 from tests.data.pictures import write_broken_files
 from tests.data.test_shards import write_tar
 from tests.processes import run_processes
@@ -260,7 +263,7 @@ import resource, sys
 from tests.search.encoders import VIEW, small_encoder
 from eigenview.search import embed
 resource.setrlimit(resource.RLIMIT_FSIZE, (2000, 2000))
-embed(small_encoder(), sys.argv[1], sys.argv[2], view=VIEW, workers=0)
+embed(small_encoder(), sys.argv[1], sys.argv[2], view=VIEW, workers=0, overwrite=True)
 """
 
 
@@ -279,6 +282,30 @@ def test_a_full_disk_is_said_in_one_line_and_loses_nothing(tmp_path):
     assert "File too large; choose another place, or make room there" in last
     assert out.read_bytes() == b"what was there"
     assert list(tmp_path.rglob(".*")) == []
+
+
+@pytest.mark.parametrize("name", ["out.parquet", "out.npy", "out.npy.json"])
+def test_a_file_that_was_not_made_here_is_never_written_over(tmp_path, name):
+    folder, mine = write_pictures(tmp_path / "photos", NAMES[:3]), tmp_path / name
+    out = tmp_path / name.removesuffix(".json")
+    if name == "out.parquet":
+        parquet.write_table(pyarrow.table({"name": ["00.png"], "label": ["cat"]}), mine)
+    elif name == "out.npy":
+        np.save(mine, np.eye(3, dtype=np.float32))
+    else:
+        mine.write_text('{"mine": 1}')
+    before, said = mine.read_bytes(), f"{name} is there already, and holds no embeddings made here: name another file"
+    with pytest.raises(WriteError, match=said):
+        embed(small_encoder(), folder, out, view=VIEW, workers=0)
+    stored = open_embeddings(embed(small_encoder(), folder, tmp_path / "other.npy", view=VIEW, workers=0).path)
+    with pytest.raises(WriteError, match=said):
+        save_embeddings(stored, out)
+    assert mine.read_bytes() == before
+    assert not out.with_name(out.name + ".parts").exists()
+    embed(small_encoder(), folder, out, view=VIEW, workers=0, overwrite=True)
+    for about in (stored.about, None, stored.about):  # those that were made here are, also where nobody knows by what
+        save_embeddings(replace(stored, about=about), out)
+        assert open_embeddings(out).about == (about if about is None else stored.about)
 
 
 def test_mistakes_are_told_in_one_line(tmp_path):

@@ -26,6 +26,7 @@ class Options(RunOptions):
     layer: str = "pooled"  # of the encoder
     batch_size: int = Field(256, ge=1)  # images at a time
     anew: bool = False  # forget what an earlier call left unfinished
+    overwrite: bool = False  # replace a file that is there already and holds no embeddings made here
     as_json: AsJson = False  # print what was written as JSON
 
 
@@ -45,6 +46,7 @@ def run(options: Options, output: Output) -> None:
             layer=options.layer,
             batch_size=options.batch_size,
             resume=not options.anew,
+            overwrite=options.overwrite,
             progress=progress,
             spec=anchored(options.source),
         )

@@ -265,9 +265,15 @@ class Embeddings:
         """(n, 2) places for a picture: UMAP if installed, otherwise t-SNE, or a spectral map of many rows."""
         return first_projection(self.stored.vectors, seed=seed).places
 
-    def save(self, out: str | Path) -> Path:
-        """Into a .parquet or .npy file."""
-        return save_embeddings(self.stored, out)
+    def save(self, out: str | Path, *, overwrite: bool = False) -> Path:
+        """Into a .parquet or .npy file; only embeddings made here are written over without ``overwrite``."""
+        return save_embeddings(self.stored, out, overwrite=overwrite)
+
+
+def _of_file(given: str | Path) -> Embeddings:
+    if Path(str(given)).suffix not in READERS:
+        raise SettingError(f"against are embeddings: embed those images first, by the same run.embed({str(given)!r})")
+    return open_embeddings(given)
 
 
 def _pictures(source: str | None) -> Source | None:

@@ -23,7 +23,7 @@ from eigenview.nn import POOLED
 from eigenview.runs import EMBEDDINGS
 from eigenview.search.formats import stored_about
 from eigenview.search.makers import About, AnyRun, Maker, anchored, maker_of
-from eigenview.search.parts import Parts, Piece, Reader, check_suffix, joined_piece, write_embeddings
+from eigenview.search.parts import Parts, Piece, Reader, check_out, joined_piece, write_embeddings
 from eigenview.search.stored import add_rows
 from eigenview.views import CentreView
 
@@ -67,6 +67,7 @@ def embed(
     batch_size: int = 256,
     workers: int | str = "auto",
     resume: bool = True,
+    overwrite: bool = False,
     group: Group = None,
     progress: Progress | None = None,
     network: bool = True,
@@ -81,6 +82,7 @@ def embed(
     Finished parts are kept in ``OUT.parts`` until all are joined: the same call goes on after a kill, on any number of
     processes, and ``resume=False`` begins anew. Parts of another encoder, layer, view or source are refused. A
     finished ``out`` of the same settings is left as it is; another one is replaced, and only when the new one is whole.
+    A file that holds no embeddings made here is refused, unless ``overwrite`` says to replace it.
     Streams (shards) are ordered by name within each shard, or within every 8,192 images of a longer one.
 
     Several processes (``group``, or those that torchrun started) share the parts, and the first one joins them; all
@@ -92,7 +94,7 @@ def embed(
     if batch_size < 1:
         raise SettingError(f"batch_size must be at least 1; got {batch_size}")
     maker = maker_of(run, view=view, layer=layer)
-    place = _place(out, maker)
+    place = _place(out, maker, overwrite=overwrite)
     with started_processes(group) as processes:
         count = 0 if isinstance(opened, BatchSource) else worker_count(workers, processes=world_size(processes))
         work = _Work(
@@ -233,11 +235,9 @@ class _Work:
         self.parts.remove()
 
 
-def _place(out: str | Path | None, maker: Maker) -> Path:
+def _place(out: str | Path | None, maker: Maker, *, overwrite: bool) -> Path:
     if out is None and maker.folder is None:
         raise SettingError("an encoder that belongs to no run needs out=, the file to write")
     place = Path(out) if out is not None else maker.folder / EMBEDDINGS[0]  # type: ignore[operator]
-    check_suffix(place)
-    if place.is_dir():
-        raise SettingError(f"{printable(place)} is a folder; out is the file to write, such as embeddings.parquet")
+    check_out(place, overwrite=overwrite)
     return place

@@ -17,7 +17,7 @@ from torch import Tensor
 from eigenview.batches import AnySource, ViewLoader
 from eigenview.data import Failure, Item, Source, SourceInfo, StreamSource, subset
 from eigenview.data.source import NO_LABEL, Share
-from eigenview.errors import DataError, SettingError
+from eigenview.errors import DataError, SettingError, WriteError
 from eigenview.extras import extra_module
 from eigenview.files import atomic_path, read_object, to_json, write_json
 from eigenview.names import printable
@@ -194,12 +194,31 @@ def joined_piece(rows: list[Piece], *, by_name: bool) -> Piece:
 Pieces = Callable[[], Iterable[Piece]]
 
 
-def check_suffix(out: Path) -> None:
-    """Refuse what cannot be written before anything is computed."""
+def check_out(out: Path, *, overwrite: bool) -> None:
+    """Refuse before anything is computed what cannot be written, or would replace a file that was not made here."""
     if out.suffix not in (".parquet", ".npy"):
         raise SettingError(f"embeddings are written as .parquet or .npy; got {out.name!r}")
     if out.suffix == ".parquet":
         extra_module("pyarrow", extra="tables", purpose="writing Parquet")
+    if out.is_dir():
+        raise SettingError(f"{printable(out)} is a folder; out is the file to write, such as embeddings.parquet")
+    files = (out, side_file(out)) if out.suffix == ".npy" else (out,)
+    there = next((file for file in files if file.exists()), None)
+    if there is not None and not overwrite and not _is_made_here(out):
+        raise WriteError(
+            f"{printable(there)} is there already, and holds no embeddings made here: name another file, move it away, "
+            "or say --overwrite (overwrite=True)"
+        )
+
+
+def _is_made_here(out: Path) -> bool:
+    try:
+        if out.suffix == ".npy":
+            return {"about", "rows", "width"} <= read_object(side_file(out)).keys()
+        parquet = extra_module("pyarrow.parquet", extra="tables", purpose="reading Parquet")
+        return METADATA in (parquet.read_schema(out).metadata or {})
+    except (OSError, ValueError):  # damaged, or something else of that name
+        return False
 
 
 def write_embeddings(out: Path, pieces: Pieces, *, rows: int, width: int, about: About | None) -> None:
@@ -219,7 +238,7 @@ def _write_parquet(out: Path, pieces: Pieces, width: int, about: About | None) -
     arrow = extra_module("pyarrow", extra="tables", purpose="writing Parquet")
     parquet = extra_module("pyarrow.parquet", extra="tables", purpose="writing Parquet")
     fields = [("index", arrow.int64()), ("path", arrow.string()), ("label", arrow.int64())]
-    notes = None if about is None else {METADATA: to_json(about).encode()}
+    notes = {METADATA: b"null" if about is None else to_json(about).encode()}
     schema = arrow.schema([*fields, ("vector", arrow.list_(arrow.float32(), width))], metadata=notes)
     with (
         atomic_path(out) as file,

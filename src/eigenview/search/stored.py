@@ -27,7 +27,7 @@ from eigenview.search.formats import (
     stored_about,
 )
 from eigenview.search.makers import About
-from eigenview.search.parts import Piece, check_suffix, write_embeddings
+from eigenview.search.parts import Piece, check_out, write_embeddings
 
 
 @dataclass(frozen=True)
@@ -152,7 +152,7 @@ def add_rows(digest: hashlib._Hash, rows: Tensor) -> None:
 def save_embeddings(stored: Embeddings, out: str | Path) -> Path:
     """Embeddings at hand into a .parquet or .npy file."""
     place = Path(out)
-    check_suffix(place)
+    check_out(place, overwrite=overwrite)
     labels = torch.full((len(stored),), NO_LABEL) if stored.labels is None else stored.labels
     piece = Piece(stored.index, labels, stored.vectors, tuple(stored.paths), ())
     digest = hashlib.sha256()
