@@ -69,6 +69,30 @@ def test_other_pictures_never_take_the_place_of_the_runs_embeddings(shop: Path, 
     assert len(read_rows(shop / "all.csv")) == 16
 
 
+def test_embed_never_takes_the_place_of_a_table_of_labels(shop: Path, capsys: pytest.CaptureFixture[str]):
+    words = ["embed", "small", TRAIN, "-o", "mine.parquet"]
+    assert main(["choose", "small", "--source", TRAIN, "-n", "4", "-o", "mine.parquet"]) == 0
+    before = (shop / "mine.parquet").read_bytes()
+    capsys.readouterr()
+    assert main(words) == 2
+    assert "mine.parquet is there already, and holds no embeddings made here: name" in capsys.readouterr().err
+    assert (shop / "mine.parquet").read_bytes() == before
+    for again in ([*words, "--overwrite"], words, [*words, "--layer", "conv1", "--anew"]):
+        assert main(again) == 0
+    assert open_embeddings(shop / "mine.parquet").about is not None
+
+
+def test_a_source_of_other_pictures_is_noticed_before_anything_is_written(
+    shop: Path, capsys: pytest.CaptureFixture[str]
+):
+    np.save(shop / "short.npy", np.random.default_rng(0).normal(size=(15, 8)).astype(np.float32))
+    for words in (["choose", "-n", "3"], ["clusters", "--clusters", "2"]):
+        verb, *rest = words
+        assert main([verb, "short.npy", "--source", TRAIN, *rest, "-o", "out.csv", "--sheet", "out.png"]) == 2
+        assert "has a vector in short.npy: their names do not agree" in capsys.readouterr().err
+        assert list(shop.glob("out.*")) == []
+
+
 def test_folders_of_one_name_do_not_take_each_others_place(shop: Path):
     for place in ("x", "y"):
         write_pictures(shop / place / TRAIN / "new", range(4, 12))

@@ -49,12 +49,15 @@ def run(options: Options, output: Output) -> None:
     )
     from eigenview.labels.label_files import read_labels, write_table
     from eigenview.labels.suggesting import choose_images
+    from eigenview.search.pictures import Pictures
 
     checked_places(options.out, options.sheet, overwrite=options.overwrite)
     stored, _ = open_or_embed(options.place, options.source, options, output)
     given = read_labels(options.labels, stored, column=options.column) if options.labels else None
     if given is not None:
         output.say(str(given))
+    source = None if options.sheet is None else open_pictures_of(options.place, options.source)
+    Pictures(stored, source)  # other pictures are refused before anything is written
     say_graph(output, stored, options.engine)
     chosen = choose_images(
         stored, options.count, given=given, way=options.way, seed=options.seed, engine=options.engine
@@ -68,7 +71,6 @@ def run(options: Options, output: Output) -> None:
         said = f"fill in the column {column}, leave it empty if unsure"
         output.say(f"{out}: {len(chosen.names):,} pictures to label; {said}")
     if options.sheet is not None:
-        source = open_pictures_of(options.place, options.source)
         chosen.sheet(options.sheet, source=source, overwrite=options.overwrite)
         output.say(f"to look at: {options.sheet}")
     if out is not None:

@@ -47,9 +47,13 @@ def run(options: Options, output: Output) -> None:
     from eigenview.files import free_path
     from eigenview.labels.clusters import cluster_images
     from eigenview.search.contact import plain_name_of
+    from eigenview.search.pictures import Pictures
 
     checked_places(options.out, options.sheet, overwrite=options.overwrite)
     stored, _ = open_or_embed(options.place, options.source, options, output)
+    has_sheet = options.sheet is not None or not options.as_json
+    source = open_pictures_of(options.place, options.source) if has_sheet else None
+    Pictures(stored, source)  # other pictures are refused before anything is written
     say_graph(output, stored, options.engine)
     groups = cluster_images(stored, options.clusters, seed=options.seed, engine=options.engine)
     say_recall(output, groups.recall)
@@ -71,10 +75,7 @@ def run(options: Options, output: Output) -> None:
     out = table_place(options.out, "clusters", stored, writes=not options.as_json)
     if out is not None:
         output.say(f"{groups.write(out, overwrite=options.overwrite)}: {len(stored):,} images with their groups")
-    sheet = options.sheet
-    if sheet is None and not options.as_json:
-        sheet = free_path(f"clusters-{plain_name_of(stored)}", ".png")
-    if sheet is not None:
-        source = open_pictures_of(options.place, options.source)
+    if has_sheet:
+        sheet = options.sheet or free_path(f"clusters-{plain_name_of(stored)}", ".png")
         groups.sheet(sheet, source=source, shown=options.shown, overwrite=options.overwrite)
         output.say(f"to look at: {sheet}")
