@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import eigenview as ev
-from eigenview.data import open_source
+from eigenview.data import ArraySource, open_source
 from eigenview.runs import RunDirectory
 from eigenview.training import Listener
 from tests.training.runs import weights
@@ -65,7 +66,7 @@ def test_a_run_goes_on_by_its_folder_alone_and_is_not_looked_at_unless_asked(tmp
 def test_the_source_of_a_whole_config_is_given_open_or_named_once_more(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    code = "from eigenview.data import open_source\n\ndef few():\n    return open_source('digits')\n"
+    code = "from eigenview.data import ArraySource, open_source\n\ndef few():\n    return open_source('digits')\n"
     (tmp_path / "own_digits.py").write_text(code)
     config = ev.read_config({"source": "own_digits:few", "out": "a", "encoder": {"width": 0.25}, **GIVEN})
     with pytest.raises(ev.EigenviewError, match="runs only if this very call names it"):
@@ -76,3 +77,30 @@ def test_the_source_of_a_whole_config_is_given_open_or_named_once_more(tmp_path,
     other = config.model_copy(update={"out": tmp_path / "b"})
     opened = ev.train(other, images=open_source("digits"), listeners=[])
     assert opened.directory.metrics.series("loss") == named.directory.metrics.series("loss")
+
+
+def test_a_source_that_is_open_is_trained_on_as_it_is(tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (64, 16, 16, 3), dtype=np.uint8)
+    source = ArraySource(images)
+    given = {**GIVEN, "encoder": {"width": 0.25}, "listeners": [], "look": False}
+    run = ev.train(source, out=tmp_path / "open", **given)
+    np.savez(tmp_path / "same.npz", images=images)
+    of_file = ev.train(tmp_path / "same.npz", out=tmp_path / "file", **given)
+    assert run.directory.metrics.series("loss") == of_file.directory.metrics.series("loss")
+    with pytest.raises(ev.EigenviewError, match="memory"):  # where it came from is no place to open again
+        run.embed()
+    assert len(run.embed(source)) == 64
+    again = ev.train(source, out=tmp_path / "open", resume=True, steps=5, look=False, listeners=[])
+    assert again.metrics[-1]["step"] == 5
+    with pytest.raises(ev.EigenviewError, match="the source is open already: leave images out"):
+        ev.train(source, images=source, out=tmp_path / "twice")
+    with pytest.raises(
+        ev.EigenviewError, match=r"open source, such as eigenview\.data\.ArraySource\(array\); got ndarray$"
+    ):
+        ev.train(images, out=tmp_path / "array")
+
+
+@pytest.mark.parametrize("encoder", [own_module, nn.Identity, 3])
+def test_what_is_no_encoder_is_refused_in_one_line(encoder, tmp_path):
+    with pytest.raises(ev.EigenviewError, match=r"^an encoder is a module, a name or module:attribute; got .+$"):
+        ev.train("digits", encoder=encoder, out=tmp_path / "run", listeners=[])

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 from torch import nn
@@ -10,7 +11,7 @@ from eigenview.data import Source, StreamSource
 from eigenview.errors import SettingError
 from eigenview.faces.run import Run
 from eigenview.methods import METHODS
-from eigenview.names import named_code
+from eigenview.names import named_code, printable
 from eigenview.nn import ENCODERS, Encoder, build_encoder, is_own_encoder
 from eigenview.report import write_report
 from eigenview.runs import TrainConfig
@@ -43,11 +44,11 @@ def create_encoder(name: str, **options: Any) -> Encoder:
 
 
 def train(
-    source: str | Path | TrainConfig | None = None,
+    source: str | Path | Source | StreamSource | TrainConfig | None = None,
     *,
     out: str | Path | None = None,
     method: str | None = None,
-    encoder: str | Mapping[str, Any] | nn.Module | None = None,
+    encoder: str | Path | Mapping[str, Any] | nn.Module | None = None,
     views: str | Mapping[str, Any] | None = None,
     images: str | Source | StreamSource | None = None,
     resume: bool = False,
@@ -58,16 +59,21 @@ def train(
 ) -> Run:
     """Learn a representation from images; what is not given is chosen for them and this machine (``run.config``).
 
-    ``source`` is a folder, a table, shards, a named set, or a whole ``TrainConfig`` (code of your own that it names is
-    run only if it is named again here: ``method``, ``encoder``, and ``images`` for its source). ``images``: the source,
-    if it is open. ``settings`` are those of a run:
-    ``minutes=10`` or ``epochs=…``, ``batch_size``, ``optimizer={"learning_rate": 0.01}``, ``method_settings={…}``.
+    ``source`` is a folder, a table, shards, a named set, a source that is open, or a whole ``TrainConfig`` (code of
+    your own that it names is run only if it is named again here: ``method``, ``encoder``, and ``images`` for its
+    source). ``images``: the source of a config, if it is open. ``settings`` are those of a run: ``minutes=10`` or
+    ``epochs=…``, ``batch_size``, ``optimizer={"learning_rate": 0.01}``, ``method_settings={…}``.
     A run to ``resume`` is named by ``out``, and knows its settings and its source; ``start`` is the checkpoint to go on
     from, the last one unless given. ``look``: at the end, diagnose the run and keep a sample for the report.
     A method, encoder, text encoder or source of your own is named ``module:attribute``; an encoder may also be a
     module. Progress is shown unless other ``listeners`` are given.
     """
     told = [shown_progress()] if listeners is None else listeners
+    if isinstance(source, (Source, StreamSource)):
+        if images is not None:
+            raise SettingError("the source is open already: leave images out")
+        source, images = source.describe().place, source
+    _check_kinds(source, encoder)
     module = encoder if isinstance(encoder, nn.Module) else None
     opened = None if isinstance(images, str) else images
     spec = source.source if isinstance(source, TrainConfig) else source
@@ -86,7 +92,7 @@ def train(
     for name, value in (("encoder", None if module is not None else encoder), ("views", views)):
         if value is not None:
             short = {"encoder": "name", "views": "preset"}[name]
-            given[name] = {short: value} if isinstance(value, str) else value
+            given[name] = {short: str(value)} if isinstance(value, (str, Path)) else value
     with named_code(given, images):
         config, seen, started = source, opened, None
         if not isinstance(config, TrainConfig):
@@ -104,6 +110,16 @@ def train(
         )
     chosen = given.get("encoder", {}).get("name")
     return Run(directory.folder, encoder=module or chosen, text_encoder=_text_encoder(settings))
+
+
+def _check_kinds(source: object, encoder: object) -> None:
+    if not isinstance(source, (str, Path, TrainConfig, NoneType)):
+        raise SettingError(
+            "images are a folder, a file, a named set or an open source, such as eigenview.data.ArraySource(array); "
+            f"got {type(source).__name__}"
+        )
+    if not isinstance(encoder, (str, Path, Mapping, nn.Module, NoneType)):
+        raise SettingError(f"an encoder is a module, a name or module:attribute; got {printable(repr(encoder)):.80}")
 
 
 def _text_encoder(settings: Mapping[str, Any]) -> str | None:
