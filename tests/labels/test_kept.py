@@ -11,8 +11,9 @@ import torch
 
 from eigenview.errors import SettingError
 from eigenview.graph.nearest import nearest
-from eigenview.labels import choose_images, cluster_images, graph, image_graph, kept_graph
+from eigenview.labels import audit, choose_images, cluster_images, graph, image_graph, kept_graph, spread_labels
 from eigenview.labels.graph import graph_seconds
+from eigenview.labels.label_files import GivenLabels
 from eigenview.search import Embeddings, approximate, open_embeddings
 
 
@@ -136,3 +137,16 @@ def test_an_unknown_engine_is_refused(tmp_path: Path) -> None:
         with pytest.raises(SettingError, match="engine must be auto, exact or faiss; got 'hnsw'"):
             kept_graph(stored(tmp_path), engine="hnsw")  # type: ignore[arg-type]
         kept_graph(stored(tmp_path))
+
+
+def test_what_is_found_is_printed_in_a_line_however_many_rows_there_are(tmp_path: Path) -> None:
+    rows = stored(tmp_path, rows=60)
+    given = GivenLabels(torch.arange(60) % 2, ("cat", "dog"))
+    whole = f"Embeddings(60 in {str(rows.place)!r})"
+    assert repr(rows) == whole
+    assert repr(choose_images(rows, 2)).endswith(f"stored={whole}, recall=None)")
+    spread = spread_labels(rows, given)
+    assert repr(spread) == f"Suggestions({whole}, labels=60, given=60, certain=0)"
+    assert repr(cluster_images(rows, 1)) == f"ImageClusters({whole}, sizes=(60,))"
+    audited = audit(rows, given, copies=False, outliers=3)
+    assert repr(audited) == f"Audit({whole}, labels=60, suspects={len(audited.suspects)}, outliers=3)"

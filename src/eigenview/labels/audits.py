@@ -64,6 +64,10 @@ class Audit:
     given: dict[int, str] = field(default_factory=dict)  # row → label
     recall: Recall | None = None  # of an approximate graph; None: exact
 
+    def __repr__(self) -> str:
+        found = f"suspects={len(self.suspects)}, outliers={len(self.outliers)}"
+        return f"Audit({self.stored}, labels={self.labels}, {found})"
+
     def lines(self) -> list[str]:
         """For a terminal."""
         said = []

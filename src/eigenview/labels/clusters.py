@@ -34,6 +34,9 @@ class ImageClusters:
     graph: ImageGraph
     recall: Recall | None  # of an approximate graph; None: exact
 
+    def __repr__(self) -> str:
+        return f"ImageClusters({self.stored}, sizes={self.sizes})"
+
     @cached_property
     def sizes(self) -> tuple[int, ...]:
         return tuple(self.member.bincount(minlength=self.count.clusters).tolist())

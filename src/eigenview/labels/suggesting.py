@@ -141,6 +141,10 @@ class Suggestions:
     labeller: Labeller  # for pictures that come later
     recall: Recall | None = None  # of an approximate graph; None: exact, or none was needed
 
+    def __repr__(self) -> str:
+        said, given = int((self.numbers >= 0).sum()), int(self.given.sum())
+        return f"Suggestions({self.stored}, labels={said}, given={given}, certain={self.certain:g})"
+
     @cached_property
     def probability(self) -> Tensor:
         """(n,) of the likeliest class."""

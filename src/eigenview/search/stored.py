@@ -42,6 +42,9 @@ class Embeddings:
     about: About | None
     classes: tuple[str, ...] | None = None  # by number; None where they have no names
 
+    def __repr__(self) -> str:
+        return f"Embeddings({len(self)} in {str(self.place)!r})"
+
     def __len__(self) -> int:
         return len(self.vectors)
 
@@ -149,8 +152,8 @@ def add_rows(digest: hashlib._Hash, rows: Tensor) -> None:
     digest.update(rows.to(torch.float32).contiguous().numpy().data)
 
 
-def save_embeddings(stored: Embeddings, out: str | Path) -> Path:
-    """Embeddings at hand into a .parquet or .npy file."""
+def save_embeddings(stored: Embeddings, out: str | Path, *, overwrite: bool = False) -> Path:
+    """Embeddings at hand into a .parquet or .npy file; only embeddings made here are written over without asking."""
     place = Path(out)
     check_out(place, overwrite=overwrite)
     labels = torch.full((len(stored),), NO_LABEL) if stored.labels is None else stored.labels
