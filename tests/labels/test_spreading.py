@@ -167,7 +167,7 @@ def test_a_class_without_a_label_is_never_answered(way) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_labels_that_say_nothing_are_refused(way) -> None:
     graph, truth = clouds()
-    with pytest.raises(DataError, match="no image has a label yet"):
+    with pytest.raises(DataError, match="no image has a label yet; label at least one image of each of two classes"):
         way(graph, torch.full_like(truth, -1), classes=3)
     with pytest.raises(DataError, match="all 2 labels name one class, 0"):
         way(graph, some_labels(truth, [0, 1]), classes=3)

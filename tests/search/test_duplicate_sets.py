@@ -78,6 +78,7 @@ def test_pictures_that_are_gone_confirm_nothing(tmp_path):
     np.save(tmp_path / "rows.npy", rows)
     outcome = duplicates(tmp_path / "rows.npy")
     assert (outcome.sets, outcome.alike, outcome.missing) == ((), 4, 4)
+    assert outcome.lines()[0] == "no copies found among 4 images"
     assert "4 could not be compared, since a picture was not found: not confirmed" in outcome.lines()[-1]
     pictures = ArraySource(np.stack([scene(0, height=32, width=32)] * 2 + [scene(1, height=32, width=32)] * 2))
     outcome = duplicates(tmp_path / "rows.npy", source=pictures)

@@ -119,7 +119,7 @@ def check_few_labels(graph: ImageGraph, labels: Tensor, classes: int, sizes: Ten
         raise DataError(f"labels must be {len(graph)} numbers, −1 where there is none; got {tuple(labels.shape)}")
     known = labels[labels != NO_LABEL]
     if len(known) == 0:
-        raise DataError("no image has a label yet; label at least one of two classes")
+        raise DataError("no image has a label yet; label at least one image of each of two classes")
     check_labels(known, len(known), "labels", classes=classes)
     if len(torch.unique(known)) < 2:
         raise DataError(f"all {len(known)} labels name one class, {some(known[:1])}; label an image of another class")

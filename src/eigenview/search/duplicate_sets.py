@@ -91,8 +91,9 @@ class DuplicateSets:
     def lines(self) -> list[str]:
         """For a terminal: what is confirmed, the closest sets, and what is not."""
         copies = f"{self.copies:,} {'is a copy' if self.copies == 1 else 'are copies'} of another"
-        sets = f"{counted(len(self.sets), 'set')} of copies among {counted(self.images, 'image')}"
-        said = [f"{sets}: {copies}, confirmed on the pixels"]
+        among = f"among {counted(self.images, 'image')}"
+        sets = f"{counted(len(self.sets), 'set')} of copies {among}"
+        said = [f"{sets}: {copies}, confirmed on the pixels" if self.sets else f"no copies found {among}"]
         for shown in self.sets[:SHOWN]:
             paths = [member.path for member in shown.members]
             more = f"  and {len(paths) - SHOWN_MEMBERS:,} more" if len(paths) > SHOWN_MEMBERS else ""
