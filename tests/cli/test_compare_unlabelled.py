@@ -95,4 +95,15 @@ def test_the_table_is_written(ending: str, shop: Path, capsys: pytest.CaptureFix
         for key, value in expected.items():
             assert row[key] in (None, "") if value is None else row[key] == pytest.approx(value, rel=1e-5)
     assert "is there already: name another file" in refused(capsys, *words)
+    assert main([*words, "--overwrite"]) == 0
+    assert f"out.{ending}: all of it" in capsys.readouterr().out.splitlines()
     assert "a .csv or .parquet file is written" in refused(capsys, *words[:-1], "out.txt")
+
+
+def test_names_are_looked_at_before_anything_is_computed(shop: Path, capsys: pytest.CaptureFixture[str]):
+    encoder = "small is an encoder, and has no scores: compare it on images (--unlabelled SOURCE)"
+    assert refused(capsys, "compare", "small", "efficientnet-lite0") == encoder
+    for missing in ("nosuch", "nosuch.npy"):
+        said = refused(capsys, "compare", "small", missing, "--unlabelled", "photos/")  # a line: nothing said of small
+        assert said == f"{missing} is no run directory, no file and no encoder; is the path right?"
+    assert not (shop / "runs").exists()

@@ -28,7 +28,16 @@ from pydantic import Field
 
 from eigenview.cli.options import AsJson, Word, positional
 from eigenview.cli.output import JSON, Output
-from eigenview.cli.run_options import VECTORS, RunOptions, open_with, say_wait, seconds_an_image, vectors_folder
+from eigenview.cli.run_options import (
+    VECTORS,
+    RunOptions,
+    check_named,
+    is_encoder,
+    open_with,
+    say_wait,
+    seconds_an_image,
+    vectors_folder,
+)
 from eigenview.errors import DataError, SettingError
 
 if TYPE_CHECKING:
@@ -67,6 +76,9 @@ def run(options: Options, output: Output) -> None:
         return
     if options.out is not None:
         raise SettingError("-o writes what is measured without labels: give --unlabelled SOURCE, or take --json")
+    for given in options.runs:
+        if given.suffix not in VECTORS and not is_run(given) and is_encoder(str(given)):
+            raise SettingError(f"{given} is an encoder, and has no scores: compare it on images (--unlabelled SOURCE)")
     runs = [vectors_folder(options, given).folder if given.suffix in VECTORS else given for given in options.runs]
     for given, folder in zip(options.runs, runs, strict=True):
         if not RunDirectory.existing(folder).scores():
@@ -141,6 +153,8 @@ def _compare_unlabelled(options: Options, output: Output) -> None:
 
     if options.out is not None:
         check_place(options.out, overwrite=options.overwrite)
+    for place in options.runs:
+        check_named(str(place))
     names, spec, is_given = told_apart(options.runs), options.unlabelled, options.unlabelled is not None
     opening = cache(partial(open_images, needs_index=True, network=is_given))  # no address of settings is fetched
     measured = Ranked()
@@ -167,6 +181,8 @@ def _compare_unlabelled(options: Options, output: Output) -> None:
         f"worth: rank correlation with 20-NN accuracy over {MEASURED_ON}; 1 is always right, 0 a guess.", style="dim"
     )
     output.say("With a few hundred labels, --select SOURCE tells more than any of these.", style="dim")
+    if options.out is not None:
+        output.say(f"{options.out}: all of it")
 
 
 def _measured(

@@ -84,14 +84,11 @@ def open_named(
     """An encoder by name, a run or a weights file, to look at ``spec`` with; ``source`` is that, or what opens it."""
     from eigenview.data import open_source
     from eigenview.devices import device_text, find_device
-    from eigenview.nn import ENCODERS
     from eigenview.runs import encoder_named, folder_for, open_encoder
     from eigenview.search.makers import anchored
 
     device = find_device(options.device)
-    if not is_encoder(name) and not Path(name).exists():
-        meant = did_you_mean(name, ENCODERS) or "; is the path right?"
-        raise DataError(f"{printable(name)} is no run directory, no file and no encoder{meant}")
+    check_named(name)
     settings = encoder_named(name, weights=None if options.weights is None else str(options.weights.absolute()))
     if spec is None:
         raise SettingError(f"{name} is an encoder, and looks at images: give them (SOURCE or --source)")
@@ -117,6 +114,15 @@ def _size_reason(name: str, run: OpenedRun) -> str:
     if name == EFFICIENTNET and size < EFFICIENTNET_INPUT.size:
         return f"{said}; enlarged by half it sees more in them, larger still takes time by the square (--size)"
     return f"{said}, and its makers trained it so" if run.directory.encoder_settings.brings_input else said
+
+
+def check_named(name: str) -> None:
+    """Refuse a word that names nothing, before anything is computed."""
+    from eigenview.nn import ENCODERS
+
+    if not is_encoder(name) and not Path(name).exists():
+        meant = did_you_mean(name, ENCODERS) or "; is the path right?"
+        raise DataError(f"{printable(name)} is no run directory, no file and no encoder{meant}")
 
 
 def is_encoder(name: str) -> bool:
