@@ -154,6 +154,20 @@ def test_runs_are_compared_and_chosen_alike(both):
     with working_in(both.python):
         vectors.evaluate(photos, protocols=["knn"])
         compared = ev.compare(both.run, vectors)
+        by_paths = ev.compare(OUT, Path("vectors.npy"))
+        without = ev.compare(OUT, "small", "vectors.npy", unlabelled="photos/")
+        with pytest.raises(ev.EigenviewError, match="small is no run directory"):
+            ev.compare(OUT, "small")
+        with pytest.raises(ev.EigenviewError, match="vectors see none: leave them out"):
+            ev.compare(OUT, "vectors.npy", select="photos/?labelled=yes")
+        with pytest.raises(ev.EigenviewError, match="runs and embeddings are compared, open or by their paths; got 3"):
+            ev.compare(OUT, 3)
+        chosen = ev.compare(OUT, "runs/twin", select="photos/?labelled=yes")
+    assert chosen.accuracy == choice.accuracy
+    assert by_paths == compared
+    shutil.copy(both.python / "vectors.npy", both.command / "vectors.npy")
+    told = json.loads(both.told("compare", OUT, "small", "vectors.npy", "--unlabelled", "photos/", "--json"))
+    assert (without.best, without.by, list(without)) == (told["best"], told["by"], list(told["measures"]))
     assert {each.score.subject for row in compared.values() for each in row} >= {"photos", "vectors"}
     with pytest.raises(ev.EigenviewError, match="vectors see none: leave them out"):
         ev.compare(both.run, vectors, select=photos)
@@ -326,5 +340,10 @@ def test_choosing_spreading_and_predicting_are_the_same(both: Both):
     assert audited.leaks is not None
     assert [list(pair.rows) for pair in audited.leaks.pairs] == [pair["rows"] for pair in audit["leaks"]]
     assert len(audited.leaks.pairs) == 40  # a set against itself
+    by_file = mine.audit(against=both.python / "labelled.npy", outliers=0)
+    assert by_file.leaks is not None
+    assert len(by_file.leaks.pairs) == 40
+    with pytest.raises(ev.EigenviewError, match=r"embed that one first, .*: against=run\.embed\('test/'\)"):
+        mine.audit(against="test/")
     by_number = mine.spread([said.get(name) for name in mine.names])
     assert np.array_equal(by_number.probabilities, spread.probabilities)

@@ -13,6 +13,7 @@ from eigenview.data import Source
 from eigenview.diagnostics import Diagnosis, diagnose
 from eigenview.diagnostics.neighbours import COSINE
 from eigenview.diagnostics.sphere import Labels
+from eigenview.errors import SettingError
 from eigenview.evaluation import Measuring, open_labelled
 from eigenview.evaluation.subjects import TEST_SHARE
 from eigenview.extras import extra_module
@@ -51,6 +52,7 @@ from eigenview.search import (
 from eigenview.search import Embeddings as Stored
 from eigenview.search import open_embeddings as open_stored
 from eigenview.search.duplicate_sets import NEIGHBOURS
+from eigenview.search.formats import READERS
 from eigenview.search.makers import About
 from eigenview.search.stored import save_embeddings
 
@@ -160,7 +162,7 @@ class Embeddings:
         self,
         labels: AnyLabels | None = None,
         *,
-        against: Embeddings | None = None,
+        against: Embeddings | str | Path | None = None,
         outliers: int = OUTLIERS,
         copies: bool = True,
         source: str | None = None,
@@ -170,12 +172,12 @@ class Embeddings:
     ) -> Audit:
         """Doubtful labels, odd ones out and copies; the embeddings' own labels unless given. Without any, the rest.
 
-        ``against``: embeddings of another set by the same encoder, of which pictures that are in this one are found.
-        ``source``: the pictures, if they are not found. ``keep_in`` as in :meth:`spread`.
+        ``against``: embeddings of another set by the same encoder, or their file, of which pictures that are in this
+        one are found. ``source``: the pictures, if they are not found. ``keep_in`` as in :meth:`spread`.
         """
         own = None if self.stored.labels is None else own_labels(self.stored)
         given = own if labels is None else labels_from(labels, self.stored)
-        other = None if against is None else against.stored
+        other = None if against is None else _other_set(against).stored
         pictures = _pictures(source)
         audited = audit(
             self.stored,
@@ -270,9 +272,12 @@ class Embeddings:
         return save_embeddings(self.stored, out, overwrite=overwrite)
 
 
-def _of_file(given: str | Path) -> Embeddings:
+def _other_set(given: Embeddings | str | Path) -> Embeddings:
+    if isinstance(given, Embeddings):
+        return given
     if Path(str(given)).suffix not in READERS:
-        raise SettingError(f"against are embeddings: embed those images first, by the same run.embed({str(given)!r})")
+        how = f"by the same encoder: against=run.embed({str(given)!r})"
+        raise SettingError(f"a set is compared with embeddings of another; embed that one first, {how}")
     return open_embeddings(given)
 
 

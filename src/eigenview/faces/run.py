@@ -35,7 +35,7 @@ from eigenview.evaluation.subjects import TEST_SHARE
 from eigenview.export import Exported, Format, export
 from eigenview.faces.embeddings import Embeddings, open_embeddings
 from eigenview.labels import Labeller
-from eigenview.names import named_code
+from eigenview.names import named_code, printable
 from eigenview.report import write_report
 from eigenview.runs import (
     LAST,
@@ -47,11 +47,13 @@ from eigenview.runs import (
     encoder_named,
     folder_for,
     folder_of_vectors,
+    is_run,
 )
 from eigenview.runs import open_encoder as open_by_name
 from eigenview.runs import open_run as open_directory
 from eigenview.search import Answer, embed, find_by_words, find_captions
 from eigenview.search import look as look_at
+from eigenview.search.formats import READERS
 from eigenview.search.makers import anchored
 from eigenview.search.neighbour_search import Engine, Query
 from eigenview.search.places import place_beside
@@ -212,6 +214,9 @@ class Run:
         return open_embeddings(written.path, run=self.opened)
 
 
+AnyRun = Run | Embeddings | str | Path
+
+
 def open_run(
     folder: str | Path,
     *,
@@ -229,16 +234,16 @@ def open_run(
 
 @overload
 def compare(
-    *runs: Run | Embeddings, protocols: Sequence[str] | None = ..., supervised: Run | None = ...
+    *runs: AnyRun, protocols: Sequence[str] | None = ..., supervised: Run | str | Path | None = ...
 ) -> Mapping[str, Sequence[Compared]]: ...
 @overload
-def compare(*runs: Run | Embeddings, unlabelled: AnyImages, seed: int = ...) -> Ranked: ...
+def compare(*runs: AnyRun, unlabelled: AnyImages, seed: int = ...) -> Ranked: ...
 @overload
-def compare(*runs: Run, select: AnyImages, folds: int = ..., seed: int = ...) -> EncoderChoice: ...
+def compare(*runs: Run | str | Path, select: AnyImages, folds: int = ..., seed: int = ...) -> EncoderChoice: ...
 def compare(
-    *runs: Run | Embeddings,
+    *runs: AnyRun,
     protocols: Sequence[str] | None = None,
-    supervised: Run | None = None,
+    supervised: Run | str | Path | None = None,
     unlabelled: AnyImages | None = None,
     select: AnyImages | None = None,
     folds: int = 5,
@@ -246,30 +251,51 @@ def compare(
 ) -> object:
     """The scores of several runs by protocol and data, each with its difference to the first run's.
 
+    A run or a file of vectors may be given by its path, and an encoder by name beside ``unlabelled`` images.
     ``supervised``: a run trained on labels, as one more baseline. With ``unlabelled`` images: the measures of each run
     or encoder that need no labels, by its folder's name, of vectors by their file's; ``.best`` is probably the best,
     ``.by`` the measure that says so. With labelled images to ``select`` by: the run that cross-validation chooses.
     """
-    names = told_apart([run.folder if isinstance(run, Run) else run.stored.place for run in runs])
+    names = told_apart([_place(run) for run in runs])
     if select is not None:
-        trained = [run for run in runs if isinstance(run, Run)]
+        trained = [run for run in map(_held, runs) if isinstance(run, Run)]
         if len(trained) < len(runs):
             raise SettingError("runs are chosen by images, and vectors see none: leave them out")
         with named_code(select):
             return choose_run((run.opened for run in trained), select, folds=folds, seed=seed)
     if unlabelled is None:
-        folders = [run.folder if isinstance(run, Run) else folder_of_vectors(run.stored.place).folder for run in runs]
-        against = None if supervised is None else supervised.folder
+        held = map(_held, runs)
+        folders = [run.folder if isinstance(run, Run) else folder_of_vectors(run.stored.place).folder for run in held]
+        against = None if supervised is None else _place(supervised)
         return compare_runs(folders, supervised=against, protocols=protocols)
     with named_code(unlabelled):
         images = open_images(unlabelled, needs_index=True)
     measured = Ranked()
-    for name, run in zip(names, runs, strict=True):
+    for name, given in zip(names, runs, strict=True):
+        run = _held(given, unlabelled, images)
         if isinstance(run, Run):
             measured[name] = measure_without_labels(run.opened, images, seed=seed)
         else:
             measured[name] = label_free(run.stored.vectors, seed=seed)
     return measured
+
+
+def _place(given: AnyRun) -> Path:
+    """Where a run or vectors are, or an encoder's name as it stands."""
+    if isinstance(given, (Run, Embeddings)):
+        return given.folder if isinstance(given, Run) else given.stored.place
+    if isinstance(given, (str, Path)):
+        return Path(given)
+    raise SettingError(f"runs and embeddings are compared, open or by their paths; got {printable(repr(given)):.80}")
+
+
+def _held(given: AnyRun, source: AnyImages | None = None, images: Source | None = None) -> Run | Embeddings:
+    """What is compared, opened if it is a path, or the name of an encoder to look at ``source`` with."""
+    if isinstance(given, (Run, Embeddings)):
+        return given
+    if Path(given).suffix in READERS:
+        return open_embeddings(given)
+    return open_run(given) if source is None or is_run(given) else open_encoder(str(given), source, images=images)
 
 
 def open_encoder(
