@@ -106,6 +106,16 @@ def test_given_class_sizes_are_met(way) -> None:
     assert torch.allclose(answers.mean(dim=0), sizes / 10, atol=0.05)
 
 
+def test_without_sizes_classes_are_as_large_as_the_pictures_say() -> None:
+    graph, truth = clouds()
+    kept = torch.cat([torch.arange(45), torch.arange(60, 66)])  # 30, 15 and 6 of them
+    few, truth = image_graph(graph.rows[kept], neighbours=6), truth[kept]
+    labels = some_labels(truth, [0, 31, 46])
+    free, equal = (graph_and_head(few, labels, classes=3, sizes=sizes) for sizes in (None, torch.ones(3)))
+    assert torch.allclose(free.mean(dim=0), truth.bincount() / len(truth), atol=0.05)
+    assert torch.allclose(equal.mean(dim=0), torch.full((3,), 1 / 3), atol=0.05)
+
+
 def test_one_more_label_is_what_starting_anew_gives() -> None:
     graph, truth = clouds(spread=1.5)
     given = LiveLabels(graph, some_labels(truth, FEW), classes=3)

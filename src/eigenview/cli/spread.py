@@ -34,7 +34,7 @@ class Options(RunOptions):
     # vectors, the pictures they were made of
     certain: Annotated[float, Word("P")] = Field(0.0, ge=0, le=1)  # no label where its probability is below
     sizes: Annotated[tuple[str, ...], Word("CLASS=N ...")] = ()  # how many pictures of each class there are, or their
-    # shares; taken as alike unless given
+    # shares; as the pictures say unless given
     way: Literal["graph-and-head", "label-spreading", "harmonic", "poisson"] = "graph-and-head"  # of spreading
     column: Annotated[str | None, Word("NAME")] = None  # of the tables, that holds the labels; label unless given
     out: Annotated[Path | None, Word("FILE", "-o")] = None  # .csv, or .parquet with every class's probability;

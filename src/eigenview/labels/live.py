@@ -109,7 +109,8 @@ class Head:
 def graph_and_head(graph: ImageGraph, labels: Tensor, *, classes: int, sizes: Tensor | None = None) -> Tensor:
     """Our own best: label spreading, a head fitted to it and smoothed along the graph, and their pool.
 
-    ``sizes`` (K,) are the shares of the classes, where they are known.
+    ``sizes`` (K,) are the shares of the classes, where they are known: both the spreading and the pool are scaled until
+    they have them. Without, only columns of the spreading are normalised, once: equal sizes are not the same as none.
     """
     return LiveLabels(graph, labels, classes=classes, sizes=sizes).probabilities()
 
