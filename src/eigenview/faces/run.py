@@ -201,16 +201,24 @@ class Run:
             return find_captions(self.opened, pictures, source, k=k)[1]
 
     def embed(
-        self, source: str | Path | Source | None = None, out: str | Path | None = None, *, layer: str = "pooled"
+        self,
+        source: str | Path | Source | None = None,
+        out: str | Path | None = None,
+        *,
+        layer: str = "pooled",
+        overwrite: bool = False,
     ) -> Embeddings:
         """A vector for every image, of its training unless others are given.
 
         Without ``out`` into ``RUN/embeddings.parquet``, those of others into ``RUN/embeddings-NAME.parquet``.
+        ``overwrite``: also a file at ``out`` that holds no embeddings made here.
         """
         with named_code(source):
             if out is None and isinstance(source, (str, Path)):
                 out = place_beside(self.opened, str(source))
-            written = embed(self.opened, self._source(None) if source is None else source, out, layer=layer)
+            written = embed(
+                self.opened, self._source(None) if source is None else source, out, layer=layer, overwrite=overwrite
+            )
         return open_embeddings(written.path, run=self.opened)
 
 
