@@ -58,8 +58,8 @@ def diagnose(
     adds tolerance. ``loss`` with its ``chance`` level (an objective's value on constant embeddings; leave it out where
     collapse is the minimum, as for SimSiam) tells a run that learnt nothing. ``usage``: see ``prototype_usage``.
     ``unaugmented`` (n, d) are the same items without augmentation: near-duplicates and groups are sought there, since
-    two random views of one image are none. ``progress``: how far the run came, where it is known; its loss and chance level count
-    where none are given, and a run that has barely begun is called that.
+    two random views of one image are none. ``progress``: how far the run came, where it is known; its loss and chance
+    level count where none are given, and a run that has barely begun is called that.
 
     ``centred`` takes the mean row off before directions are compared: for features before a head, which after a ReLU
     all point the same way. Rank, spectrum, variance and mean cosine stay those of the rows as given; collapsed rows,
