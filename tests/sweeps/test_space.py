@@ -76,6 +76,45 @@ def test_every_drawn_value_makes_a_run():
     assert seen == {"simclr", "kernel-infonce"}
 
 
+def test_lists_and_tables_are_choices_too():
+    crops = [[{"size": 32, "count": 2}], [{"size": 32, "count": 2}, {"size": 16, "count": 2}]]
+    words = read_words(["optimizer.betas=[0.9,0.99],[0.9,0.999]", f"views.crops={json.dumps(crops)[1:-1]}"])
+    assert words == {"optimizer.betas": [[0.9, 0.99], [0.9, 0.999]], "views.crops": crops}
+    whole = gathered(None, {}, search=words, settings=FIXED)
+    space = read_space(whole.search)
+    assert combinations(space, FIXED) == 4
+    drawn = [suggested(Drawn(seed), space, FIXED) for seed in range(20)]
+    assert {len(values["views.crops"]) for values in drawn} == {1, 2}
+    config = read_config({**merge_settings(FIXED, nested(drawn[0])), "out": "run"})
+    assert [crop.size for crop in config.views.crops] == [crop["size"] for crop in drawn[0]["views.crops"]]
+
+
+def test_two_dots_make_a_range_of_numbers_only():
+    assert read_words(["encoder.weights=../a.pt,b.pt"]) == {"encoder.weights": ["../a.pt", "b.pt"]}
+    assert read_words(["batch_size=16..64"]) == {"batch_size": {"low": 16, "high": 64, "log": False}}
+
+
+def test_without_a_file_a_sweep_is_named_after_its_images():
+    given = {"search": {"batch_size": [64, 128]}}
+    assert gathered(None, {}, settings={**FIXED, "source": "a/b c/?x=1"}, **given).out.as_posix() == "sweeps/b-c"
+
+
+def test_a_precision_may_be_a_number():
+    whole = gathered(None, {}, search={"batch_size": [64, 128]}, settings={**FIXED, **read_fixed(["precision=32"])})
+    assert read_config({**whole.settings, "out": "run"}).precision == "32"
+
+
+@pytest.mark.parametrize("method", ["supcon", "supervised"])
+def test_no_method_is_judged_by_labels_that_it_has_learned(method):
+    search, settings = {"method": ["simclr", method]}, FIXED
+    with pytest.raises(SettingError, match=f"{method} learns from the labels of all its images"):
+        gathered(None, {"objective": "knn"}, search=search, settings=settings)
+    with pytest.raises(SettingError, match="those held out for linear among them"):
+        gathered(None, {}, search={"batch_size": [64, 128]}, settings={**FIXED, "method": method})
+    for others in ({"labelled": "other/"}, {"objective": "effective-rank"}):
+        assert gathered(None, others, search=search, settings=settings).trials == 20
+
+
 def test_fixed_settings_are_nested():
     assert read_fixed(["source=photos/", "encoder.width=0.5", "minutes=2"]) == {
         "source": "photos/",

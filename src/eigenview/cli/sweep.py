@@ -28,7 +28,9 @@ SHOWN = 10  # of the best trials
 
 class Options(SweepOptions):
     file: Annotated[Path | None, positional("FILE")] = None  # what to search, as TOML or JSON; options win
-    out: Annotated[Path | None, Word("DIR", "-o")] = None  # the folder of the sweep; sweeps/FILE unless given
+    out: Annotated[Path | None, Word("DIR", "-o")] = (
+        None  # the folder of the sweep; sweeps/FILE or sweeps/SOURCE unless given
+    )
     search: Annotated[tuple[str, ...], Word("NAME=LOW..HIGH|NAME=A,B,C", holds_commas=True)] = ()  # a setting of the
     # runs and its range, log:LOW..HIGH for one by factors, or its choices
     fixed: Annotated[tuple[str, ...], Word("NAME=VALUE", name="set", holds_commas=True)] = ()  # a setting of every run,
@@ -39,6 +41,7 @@ class Options(SweepOptions):
 def run(options: Options, output: Output) -> None:
     from eigenview.report import write_report
     from eigenview.sweeps import Worker, gathered, read_fixed, read_words
+    from eigenview.sweeps.results import FILE, TABLE
     from eigenview.training import shown_progress
 
     words = options.model_dump(exclude={"file", "fixed", "search", "as_json"}, exclude_unset=True)
@@ -52,7 +55,8 @@ def run(options: Options, output: Output) -> None:
     output.say(", ".join(f"{count} {state}" for state, count in results.counts().items()))
     output.result(json.loads(to_json(results)))
     page = write_report([config.out])
-    output.say(f"{config.out}: sweep.json, trials.parquet, runs/; to look at: {page}")
+    kept = [name for name in (FILE, TABLE) if (config.out / name).exists()]
+    output.say(f"{config.out}: {', '.join(kept)}, runs/; to look at: {page}")
 
 
 def _cell(value: object) -> str:

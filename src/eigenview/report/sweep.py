@@ -23,13 +23,11 @@ def sweep_page(results: Results) -> str:
 
 
 def sweep_data(results: Results) -> dict[str, JSON]:
-    """What the scripts draw: finished trials, and of those that ended early the last figure."""
+    """What the scripts draw: finished trials; what is watched in those that ended early is another figure."""
     drawn = [trial for trial in results.trials if trial.value is not None]
     importance: list[JSON] = [[name, round(share, 4)] for name, share in results.importance.items()]
     names: list[JSON] = list(results.names)
-    trials: list[JSON] = [
-        {"number": trial.number, "value": trial.value, "state": trial.state, "values": trial.values} for trial in drawn
-    ]
+    trials: list[JSON] = [{"number": trial.number, "value": trial.value, "values": trial.values} for trial in drawn]
     return {"objective": results.objective, "names": names, "importance": importance, "trials": trials}
 
 
@@ -47,8 +45,13 @@ def _best(results: Results) -> Section:
 def _charts(results: Results) -> list[Section]:
     if sum(trial.value is not None for trial in results.trials) < 2:
         return []
-    slices = [chart(f"slice-{at}", name, "each trial; hollow: ended early") for at, name in enumerate(results.names)]
-    parallel = chart("parallel", "Trials side by side", "a line each; gold: the best, violet: the worst", size="tall")
+    slices = [chart(f"slice-{at}", name, "finished trials") for at, name in enumerate(results.names)]
+    parallel = chart(
+        "parallel",
+        "Trials side by side",
+        "a line for each that finished; gold: the best, violet: the worst",
+        size="tall",
+    )
     listed = [
         section("slices", "Settings", "The figure by each setting", "", element("div.multiples", *slices)),
         section("parallel", "Side by side", "All settings at once", "", parallel),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, model_validator
+from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, field_validator, model_validator
 
 from eigenview.devices import Device
 from eigenview.methods import DEFAULT_METHOD, METHODS, MethodSettings, find_method
@@ -67,6 +67,11 @@ class TrainConfig(Strict):
         if isinstance(settings, MethodSettings) and not isinstance(settings, kind):
             settings = settings.model_dump(exclude_unset=True)
         return {**given, "method_settings": settings if isinstance(settings, kind) else kind(**settings)}
+
+    @field_validator("precision", mode="before")
+    @classmethod
+    def _precision_in_words(cls, given: Any) -> Any:
+        return str(given) if type(given) is int else given  # 32, as one writes it
 
     @model_validator(mode="after")
     def _one_length(self) -> TrainConfig:

@@ -17,7 +17,7 @@ from pydantic import Field, model_validator
 from eigenview.errors import DataError, SettingError
 from eigenview.files import read_object, read_text
 from eigenview.methods import DEFAULT_METHOD, find_method
-from eigenview.names import did_you_mean
+from eigenview.names import did_you_mean, slug
 from eigenview.runs import merge_settings, read_config
 from eigenview.runs.config import LENGTHS
 from eigenview.settings import Strict, read_settings
@@ -60,27 +60,32 @@ class Range(Strict):
 
 
 class Choices(Strict):
-    """One of several values."""
+    """One of several values. The database holds lists and tables (of crops, say) as JSON."""
 
-    values: tuple[bool | int | float | str, ...]
+    values: tuple[bool | int | float | str | list[Any] | dict[str, Any], ...]
 
     @model_validator(mode="after")
     def _several(self) -> Choices:
-        if len(set(map(repr, self.values))) < 2:
+        if len(self.kept) < 2:
             raise ValueError(f"choices are at least two different values; got {list(self.values)}")
         return self
 
     @property
-    def ends(self) -> tuple[bool | int | float | str, ...]:
+    def ends(self) -> tuple[Any, ...]:
         return self.values
 
     @property
-    def count(self) -> float:
-        return len(set(self.values))
+    def kept(self) -> dict[Any, Any]:
+        """Each value by what stands for it in the database."""
+        return {json.dumps(value) if isinstance(value, list | dict) else value: value for value in self.values}
 
-    def suggest(self, trial: Any, name: str) -> bool | int | float | str:
-        value: bool | int | float | str = trial.suggest_categorical(name, self.values)
-        return value
+    @property
+    def count(self) -> float:
+        return len(self.kept)
+
+    def suggest(self, trial: Any, name: str) -> Any:
+        kept = self.kept
+        return kept[trial.suggest_categorical(name, tuple(kept))]
 
 
 Entry = Range | Choices
@@ -106,12 +111,12 @@ def read_words(words: Sequence[str]) -> dict[str, Any]:
     search: dict[str, Any] = {}
     for word in words:
         name, text = _named(word, "NAME=LOW..HIGH, NAME=log:LOW..HIGH or NAME=A,B,C")
-        bounds = text.removeprefix("log:").split("..")
-        if len(bounds) == 2:
-            low, high = map(_value, bounds)
-            search[name] = {"low": low, "high": high, "log": text.startswith("log:")}
+        bounds = [_value(bound) for bound in text.removeprefix("log:").split("..")]
+        if len(bounds) == 2 and all(isinstance(bound, int | float) for bound in bounds):
+            search[name] = {"low": bounds[0], "high": bounds[1], "log": text.startswith("log:")}
         else:
-            search[name] = [_value(choice) for choice in text.split(",")]
+            listed = _value(f"[{text}]")  # so that a choice may hold commas: [0.9,0.99],[0.9,0.999]
+            search[name] = listed if isinstance(listed, list) else [_value(choice) for choice in text.split(",")]
     return search
 
 
@@ -199,6 +204,17 @@ def check_space(space: Mapping[str, Entry], fixed: Mapping[str, Any]) -> None:
         _check(fixed, {})
 
 
+def check_labels(config: SweepConfig) -> None:
+    """Refuse methods that learn from the very labels which are held out to judge them."""
+    methods = _methods(read_space(config.search), config.settings)
+    learning = [method for method in methods if find_method(method).needs_labels]
+    if learning and config.labelled is None and OBJECTIVES.find(config.objective).needs_labels:
+        raise SettingError(
+            f"{learning[0]} learns from the labels of all its images, those held out for {config.objective} among "
+            "them: judge it by other training images (--labelled), or without labels (--objective effective-rank)"
+        )
+
+
 def _check(fixed: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     given = {"out": "run", "source": "images", **merge_settings(fixed, nested(values))}
     has_length = any(given.get(name) is not None for name in LENGTHS)
@@ -232,6 +248,14 @@ class SweepConfig(SweepOptions):
         return self.study or self.out.resolve().name
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What must stay for the figures of two trials to be comparable, as JSON has it."""
+        held: dict[str, Any] = self.model_dump(
+            mode="json", include={"search", "settings", "objective", "labelled", "seed"}
+        )
+        return held
+
+    @property
     def address(self) -> str:
         return self.storage or f"sqlite:///{self.out / 'study.db'}"
 
@@ -239,21 +263,23 @@ class SweepConfig(SweepOptions):
 def gathered(
     file: Path | None, given: Mapping[str, Any], *, search: Mapping[str, Any], settings: Mapping[str, Any]
 ) -> SweepConfig:
-    """The sweep in a file, with what was ``given`` over it; in sweeps/FILE unless it says where.
+    """The sweep in a file, with what was ``given`` over it; in sweeps/FILE or sweeps/SOURCE unless it says where.
 
     Every name and every end of a range is checked before anything runs.
     """
-    place = Path("sweeps") / ("sweep" if file is None else file.stem)
-    whole = {"out": place, **({} if file is None else sweep_file(file)), **given}
+    whole: dict[str, Any] = {**({} if file is None else sweep_file(file)), **given}
     whole["search"] = {**whole.get("search", {}), **search}
     whole["settings"] = merge_settings(whole.get("settings", {}), settings)
-    config = read_settings(SweepConfig, whole)
+    source = str(whole["settings"].get("source", "")).partition("?")[0].rstrip("/\\")
+    stem = file.stem if file is not None else slug(Path(source).stem) or "sweep"
+    config = read_settings(SweepConfig, {"out": Path("sweeps") / stem, **whole})
     OBJECTIVES.find(config.objective)
     if "source" not in config.settings:
         raise SettingError("the images to learn from are missing: source, among the settings of the runs")
     if "out" in config.settings:
         raise SettingError("out is not a setting of the runs: each has a folder of its own inside the sweep's")
     check_space(read_space(config.search), config.settings)
+    check_labels(config)
     return config
 
 

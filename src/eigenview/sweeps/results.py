@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,16 @@ from eigenview.errors import SettingError
 from eigenview.extras import extra_module
 from eigenview.files import JSON, read_as, to_json, write_text
 from eigenview.labels.label_files import Column, write_table
-from eigenview.names import reason_of
+from eigenview.names import printable, reason_of
 from eigenview.sweeps.config import SweepConfig
 
 FILE, TABLE = "sweep.json", "trials.parquet"
 FINISHED = "complete"
 RUN, ERROR = "run", "error"  # what a trial says of itself
 ATTEMPTS = 4  # to open the database
-RETRIES = 5  # a trial that five workers died of is left
+RETRIES = 5  # times that a trial is tried again whose worker died; then it has failed
+UNBEGUN = 60  # seconds, and two heartbeats, after which a trial without a run was left by a worker that died
+BEGUN = "begun"  # what the study says of itself
 IMPORTANCE_FROM = 4  # finished trials
 
 
@@ -33,7 +36,7 @@ class Trial:
     number: int
     run: str  # the folder of its run, inside the sweep's
     state: str
-    value: float | None  # of a pruned one, the last that was seen
+    value: float | None  # of a complete one
     values: dict[str, JSON]  # what was tried, by the name of a setting
     seconds: float | None = None
     note: str = ""
@@ -103,6 +106,18 @@ class Study:
         self.optuna.logging.set_verbosity(self.optuna.logging.ERROR)  # a failed trial is told by its worker
         with self.quietly():
             self.study = self._opened()
+        self._check_same()
+
+    def _check_same(self) -> None:
+        """Refuse a study that was begun with other settings: its figures would not be comparable."""
+        mine, begun = self.config.identity, self.study.user_attrs.get(BEGUN)
+        if begun is None:
+            self.study.set_user_attr(BEGUN, mine)
+            return
+        for name in mine:
+            if mine[name] != begun.get(name):
+                was = f"the sweep {self.config.name} was begun with another {name}: {printable(str(begun.get(name)))}"
+                raise SettingError(f"{was}; go on with that, or choose another place (--out, in a database --study)")
 
     def _storage(self) -> Any:
         """The database. Two workers that make its tables at the same time get in each other's way once."""
@@ -159,6 +174,12 @@ class Study:
         """What a silent worker was at waits to be tried again."""
         with self.quietly():
             self.optuna.storages.fail_stale_trials(self.study)
+        patience = timedelta(seconds=UNBEGUN + 2 * self.config.heartbeat)
+        for trial in self.trials():  # Optuna waits for ever for one whose worker gave no sign of life at all
+            is_old = trial.datetime_start is not None and datetime.now() - trial.datetime_start > patience
+            if _state(trial) == "running" and RUN not in trial.user_attrs and is_old:
+                with suppress(ValueError):  # another worker was quicker
+                    self.study.tell(trial.number, state=self.optuna.trial.TrialState.FAIL)
 
     def trials(self) -> list[Any]:
         listed: list[Any] = self.study.get_trials(deepcopy=False)
@@ -187,7 +208,8 @@ class Study:
             return {}
         try:
             with self.quietly():
-                shares = self.optuna.importance.get_param_importances(self.study)
+                evaluator = self.optuna.importance.FanovaImportanceEvaluator(seed=self.config.seed)
+                shares = self.optuna.importance.get_param_importances(self.study, evaluator=evaluator)
         except (ValueError, RuntimeError):  # nothing varies that every trial has
             return {}
         return {name: float(share) for name, share in shares.items()}
@@ -196,21 +218,24 @@ class Study:
 def _state(trial: Any) -> str:
     name = str(trial.state.name).lower()
     if name == "fail":
-        return "failed" if ERROR in trial.user_attrs else "gone"  # to be tried again, or one too many
+        return "failed" if _failure(trial) else "gone"  # to be tried again, or one too many
     return name
+
+
+def _failure(trial: Any) -> str:
+    """Why a trial is not tried again; empty: it is, or it was one too many."""
+    deaths = 1 + len(trial.system_attrs.get("retry_history", ()))
+    return str(trial.user_attrs.get(ERROR, "")) or (f"{deaths} workers died of it" if deaths > RETRIES else "")
 
 
 def _told(trial: Any) -> Trial:
     state, seconds = _state(trial), trial.duration
-    value = trial.value if state == "complete" else None
-    if state == "pruned" and trial.intermediate_values:
-        value = trial.intermediate_values[max(trial.intermediate_values)]
     return Trial(
         number=trial.number,
         run=str(trial.user_attrs.get(RUN, "")),
         state=state,
-        value=value,
+        value=trial.value if state == FINISHED else None,
         values=dict(trial.params),
         seconds=None if seconds is None else seconds.total_seconds(),
-        note=str(trial.user_attrs.get(ERROR, "")),
+        note=_failure(trial) if state == "failed" else "",
     )

@@ -7,8 +7,9 @@ from typing import Any
 
 from eigenview.data import open_images
 from eigenview.devices import find_device
-from eigenview.errors import EigenviewError
+from eigenview.errors import EigenviewError, SettingError
 from eigenview.evaluation import open_labelled
+from eigenview.names import reason_of
 from eigenview.runs import RunDirectory, is_run, merge_settings, open_run
 from eigenview.sweeps.config import SweepConfig, combinations, nested, read_space, suggested
 from eigenview.sweeps.objectives import OBJECTIVES
@@ -17,6 +18,9 @@ from eigenview.training import Listener, train
 from eigenview.training.start import prepare
 
 DONE = ("complete", "pruned", "failed")
+TENTHS = 10
+TAKEN = ("Cannot tell a", "Should not reach")  # Optuna's words where another worker has ended the trial
+FAULTS = (EigenviewError, RuntimeError, MemoryError)  # of a trial: too high a rate, no memory for so large a batch
 UNDER_WAY = ("running", "waiting")
 
 
@@ -25,20 +29,27 @@ class _Discarded(EigenviewError):
 
 
 class _Reporter(Listener):
-    """Tells the study how a run goes, and ends it where the study says so."""
+    """Tells the study at the end of epochs how a run goes, and ends it where the study says so.
 
-    def __init__(self, trial: Any, watched: str, pruned: type[Exception]) -> None:
-        self.trial, self.watched, self.pruned = trial, watched, pruned
-        self.at = -1
+    Runs are compared at the same epoch; those of so many ``minutes`` at the same tenth of them, as their rates are.
+    """
+
+    def __init__(self, trial: Any, watched: str, pruned: type[Exception], *, minutes: float | None) -> None:
+        self.trial, self.watched, self.pruned, self.minutes = trial, watched, pruned, minutes
+        self.at, self.value = 0, None
 
     def measured(self, line: Mapping[str, Any]) -> None:
-        value, at = line.get(self.watched), int(line.get("epoch") or 0)
-        if value is None or at <= self.at:
+        self.value = line.get(self.watched, self.value)  # some are looked at between
+        if "epoch_loss" not in line or self.value is None:
+            return
+        at = int(line["epoch"] if self.minutes is None else TENTHS * line["seconds"] / (60 * self.minutes))
+        if at <= self.at:
             return
         self.at = at
-        self.trial.report(float(value), step=at)
+        self.trial.report(float(self.value), step=at)
         if self.trial.should_prune():
-            raise self.pruned(f"behind the others at epoch {at}")
+            where = f"epoch {at}" if self.minutes is None else f"{at} tenths of the time"
+            raise self.pruned(f"behind the others at {where}")
 
 
 class Worker:
@@ -71,20 +82,25 @@ class Worker:
                 continue
             is_waiting = False
             with study.quietly():
-                study.study.optimize(self._try, n_trials=1, catch=(EigenviewError,))
+                try:
+                    study.study.optimize(self._try, n_trials=1, catch=FAULTS)
+                except (ValueError, AssertionError) as error:
+                    if not str(error).startswith(TAKEN):
+                        raise
+                    self.told("this worker was silent for so long that its trial was given to another one")
             study.results().save(self.config.out)
         results = study.results()
         results.save(self.config.out)
         return results
 
     def _try(self, trial: Any) -> float:
-        if self.study.count(*DONE, *UNDER_WAY, before=trial.number) >= self.wanted:
+        run = trial.user_attrs.get(RUN)  # begun by another worker, or before
+        if run is None and self.study.count(*DONE, *UNDER_WAY, before=trial.number) >= self.wanted:
             raise _Discarded("one trial too many")
         self.study.draw_for(trial.number, at_random=self.has_repeated)
         values = suggested(trial, self.space, self.config.settings)
-        run = trial.user_attrs.get(RUN)
         if run is None:
-            if self.study.has_tried(values, before=trial.number):
+            if self.study.has_tried(trial.params, before=trial.number):
                 self.has_repeated = True
                 raise _Discarded("these values were tried")
             run = f"runs/trial-{trial.number:04d}"
@@ -93,6 +109,7 @@ class Worker:
         try:
             folder = self.config.out / run
             goes_on = is_run(folder)
+            self._wait_for(folder)
             self.told(f"trial {trial.number}{' goes on with ' + run if goes_on else ''}: {written}")
             directory = self._trained(trial, folder, values, resume=goes_on)
             opened = open_run(directory, device=find_device(directory.config.device))
@@ -100,9 +117,12 @@ class Worker:
         except self.study.optuna.TrialPruned as reason:
             self.told(f"trial {trial.number} ended early: {reason}")
             raise
-        except EigenviewError as error:
-            trial.set_user_attr(ERROR, str(error))
-            self.told(f"trial {trial.number} failed: {error}")
+        except self.study.optuna.exceptions.UpdateFinishedTrialError:  # another worker has it
+            raise
+        except FAULTS as error:
+            fault = str(error) if isinstance(error, EigenviewError) else reason_of(error)
+            trial.set_user_attr(ERROR, fault)
+            self.told(f"trial {trial.number} failed: {fault}")
             raise
         except KeyboardInterrupt:
             self.study.study.enqueue_trial(trial.params, user_attrs={RUN: run})  # goes on with the same command
@@ -110,12 +130,25 @@ class Worker:
         self.told(f"trial {trial.number}: {self.config.objective} {value:.4f}")
         return value
 
+    def _wait_for(self, folder: Path) -> None:
+        """Until nobody writes there: a worker that was taken for dead may be alive, and ends what it is at."""
+        is_told = False
+        while True:
+            try:
+                return RunDirectory(folder).lock().check()
+            except SettingError as error:
+                if not is_told:
+                    self.told(f"waiting: {error}")
+                is_told = True
+                time.sleep(min(5.0, self.config.heartbeat / 2))
+
     def _trained(self, trial: Any, folder: Path, values: Mapping[str, Any], *, resume: bool) -> RunDirectory:
         given = {"out": str(folder), "source": self.config.settings["source"]}  # an address is fetched if it is given
         if not resume:
             given = {**merge_settings(self.config.settings, nested(values)), **given}
         prepared = prepare(given, resume=resume)
-        reporter = _Reporter(trial, self.objective.watched, self.study.optuna.TrialPruned)
+        minutes, pruned = prepared.config.minutes, self.study.optuna.TrialPruned
+        reporter = _Reporter(trial, self.objective.watched, pruned, minutes=minutes)
         return train(
             prepared.config,
             source=prepared.source,

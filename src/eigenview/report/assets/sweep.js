@@ -24,15 +24,12 @@
 
   const slices = () => sweep.names.forEach((name, at) => {
     const trials = having(name), values = trials.map((trial) => trial.values[name]);
-    const traces = ["complete", "pruned"].map((state) => {
-      const own = trials.filter((trial) => trial.state === state);
-      return {
-        x: own.map((trial) => (numeric(values) ? trial.values[name] : safe(trial.values[name]))), y: own.map((trial) => trial.value), mode: "markers",
-        text: own.map((trial) => `trial ${trial.number}`), hovertemplate: "%{x}<br>%{y:.4g}<extra>%{text}</extra>",
-        marker: { color: colour("accent"), size: 8, symbol: state === "complete" ? "circle" : "circle-open" },
-      };
-    });
-    draw(`slice-${at}`, traces, layout(axis("", { type: numeric(values) ? (isLog(values) ? "log" : "linear") : "category" }), axis(sweep.objective)));
+    const points = {
+      x: numeric(values) ? values : values.map(safe), y: trials.map((trial) => trial.value), mode: "markers",
+      text: trials.map((trial) => `trial ${trial.number}`), hovertemplate: "%{x}<br>%{y:.4g}<extra>%{text}</extra>",
+      marker: { color: colour("accent"), size: 8 },
+    };
+    draw(`slice-${at}`, [points], layout(axis("", { type: numeric(values) ? (isLog(values) ? "log" : "linear") : "category" }), axis(sweep.objective)));
   });
 
   const importance = () => {
