@@ -62,6 +62,12 @@ class _Mode(FakeTensorMode):
         return None
 
 
+def _numpy(tensor: Tensor) -> np.ndarray:
+    if tensor.device.type != "cpu":
+        raise TypeError(f"can't convert a tensor on {tensor.device} to numpy: copy it to the CPU first")
+    return np.zeros(tensor.shape, dtype=str(tensor.dtype).removeprefix("torch."))
+
+
 @contextmanager
 def pretended_device() -> Iterator[torch.device]:
     if not hasattr(torch, NAME):
@@ -74,9 +80,7 @@ def pretended_device() -> Iterator[torch.device]:
         mock.patch.object(
             Tensor, "new_tensor", lambda own, *args, **more: torch.tensor(*args, device=own.device, **more)
         ),
-        mock.patch.object(
-            Tensor, "numpy", lambda own: np.zeros(own.shape, dtype=str(own.dtype).removeprefix("torch."))
-        ),
+        mock.patch.object(Tensor, "numpy", _numpy),
         _Mode(),
     ):
         yield torch.device(NAME)

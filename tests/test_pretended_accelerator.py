@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
 import eigenview as ev
 from eigenview.methods import METHODS, MethodContext, ViewedBatch, find_method
 from eigenview.nn import Tokenizer
+from eigenview.optim import build_optimizer, parameter_groups
+from eigenview.optim.build import OPTIMIZERS
+from eigenview.training.feed import early_views
 from eigenview.views import PRESETS, Views, preset
 from tests.pretended import CAN_PRETEND, moved, pretended_device
 from tests.processes import run_processes
@@ -67,7 +71,7 @@ def devices_of_steps(rank: int, group: object) -> dict[str, set[str]]:
             index = torch.arange(ITEMS, device=device)
             pixels = torch.empty(ITEMS, 3, 24, 24, dtype=torch.uint8, device=device)
             views = Views(preset("simclr-cifar", size=24))(pixels, range(ITEMS), epoch=0)
-            batch = ViewedBatch(views.groups, ITEMS, index, index % CLASSES, 0, 0, CAPTIONS)
+            batch = ViewedBatch(early_views(views.groups, 0.75), ITEMS, index, index % CLASSES, 0, 0, CAPTIONS)
             method.start_epoch(0, lambda batch=batch: iter([batch]))
             output = method(batch)
             output.loss.backward()
@@ -91,6 +95,34 @@ def devices_of_views(rank: int, group: object) -> dict[str, set[str]]:
     return places
 
 
+def devices_of_updates(rank: int, group: object) -> dict[str, set[str]]:
+    """Where the parameters and the state of each optimizer are after two steps."""
+    places = {}
+    for name in OPTIMIZERS:
+        encoder = ev.create_encoder("small", width=0.25)
+        with pretended_device() as device:
+            encoder = moved(encoder, device)
+            optimizer = build_optimizer(name, parameter_groups(encoder, learning_rate=0.1, weight_decay=0.1))
+            for _ in range(2):
+                encoder(torch.randn(2, 3, 16, 16, device=device)).sum().backward()
+                optimizer.step()
+        kept = [held for state in optimizer.state.values() for held in state.values()]
+        tensors = [each for each in (*encoder.parameters(), *kept) if isinstance(each, Tensor) and each.ndim]
+        places[name] = {each.device.type for each in tensors}
+    return places
+
+
+def as_array(rank: int, group: object) -> list[str]:
+    with pretended_device() as device:
+        there = torch.ones(3, device=device)
+        messages = [str(there.cpu().numpy().shape)]
+        try:
+            there.numpy()
+        except TypeError as error:
+            messages.append(str(error))
+    return messages
+
+
 def mixed(rank: int, group: object) -> str:
     with pretended_device() as device:
         try:
@@ -103,6 +135,9 @@ def mixed(rank: int, group: object) -> str:
 def test_a_tensor_left_on_the_cpu_fails_here():
     (message,) = run_processes(1, mixed)
     assert "same device" in message
+    (messages,) = run_processes(1, as_array)
+    assert messages[0] == "(3,)"
+    assert "copy it to the CPU first" in messages[1]
 
 
 @pytest.mark.parametrize("items", [ITEMS, 5000], ids=["held whole", "in blocks"])
@@ -114,6 +149,11 @@ def test_losses_stay_on_their_device(items):
 def test_steps_of_methods_stay_on_their_device():
     (places,) = run_processes(1, devices_of_steps)
     assert places == {name: {"pretended"} for name in METHODS}
+
+
+def test_updates_stay_on_their_device():
+    (places,) = run_processes(1, devices_of_updates)
+    assert places == {name: {"pretended"} for name in OPTIMIZERS}
 
 
 def test_views_stay_on_their_device():

@@ -82,13 +82,18 @@ class Feed:
 
     def shrunk(self, groups: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The views of a batch, one tensor a resolution, as they are in the first part of the run."""
-        return tuple(shrink(group, max(1, round(self._early * group.shape[-1]))) for group in groups)
+        return early_views(groups, self._early)
 
     def whole_pass(self, epoch: int, *, device: torch.device) -> Iterator[ViewedBatch]:
         """One pass over the data that leaves the position alone."""
         where = self.loader.state()
         yield from self.epoch(epoch, device=device, step=0)
         self.loader.restore(where)
+
+
+def early_views(groups: tuple[Tensor, ...], smaller: float) -> tuple[Tensor, ...]:
+    """The views of a batch, one tensor a resolution, at this share of their size."""
+    return tuple(shrink(group, max(1, round(smaller * group.shape[-1]))) for group in groups) if smaller < 1 else groups
 
 
 def batches_of_stream(config: TrainConfig, source: StreamSource) -> int:
