@@ -1,5 +1,8 @@
 """Libraries that only some users need: imported when asked for, named with their extra when missing."""
 
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -31,3 +34,16 @@ def extra_module(name: str, *, purpose: str, extra: str = "", package: str = "")
         why = "is not installed" if is_missing else f"does not import here ({reason_of(error)})"
         install = package or f"'eigenview[{extra}]'"
         raise SettingError(f"{purpose} needs {library}, which {why}: pip install {install}") from error
+
+
+@contextmanager
+def hidden(name: str) -> Iterator[None]:
+    """While it is entered, the library is as if it were not installed, unless it was imported before."""
+    if name in sys.modules:
+        yield
+        return
+    sys.modules[name] = None  # type: ignore[assignment]  # as the import system has it
+    try:
+        yield
+    finally:
+        del sys.modules[name]

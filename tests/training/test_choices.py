@@ -19,8 +19,8 @@ def test_what_learnt_most_in_equal_time_is_chosen_with_reasons():
     config, reasons = chosen()
     assert (config.method, config.encoder.name, config.views.early_size) == ("align-uniform", "small-deep", 24)
     optimizer = config.optimizer
-    assert (optimizer.name, optimizer.learning_rate, optimizer.momentum) == ("muon", 0.05, 0.95)
-    assert {"optimizer.name", "optimizer.learning_rate", "optimizer.momentum", "views.early_size"} <= set(reasons)
+    assert (optimizer.name, optimizer.learning_rate, optimizer.momentum) == ("muon", 0.05, 0.9)
+    assert {"optimizer.name", "optimizer.learning_rate", "views.early_size"} <= set(reasons)
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,14 @@ def test_what_learnt_most_in_equal_time_is_chosen_with_reasons():
 def test_muon_is_for_what_it_was_measured_with(given, rate):
     config, _ = chosen(**given)
     assert (config.optimizer.name, config.optimizer.learning_rate) == ("adamw", rate)
+
+
+def test_muon_has_its_own_rate_wherever_it_is_named():
+    config, reasons = chosen(method="simclr", encoder={"name": "resnet18"}, optimizer={"name": "muon"})
+    assert config.optimizer.learning_rate == 0.05
+    assert reasons["optimizer.learning_rate"] == "Muon's, with warm-up and a cosine"
+    config, _ = chosen(optimizer={"name": "muon", "learning_rate": 0.01})
+    assert config.optimizer.learning_rate == 0.01
 
 
 @pytest.mark.parametrize(

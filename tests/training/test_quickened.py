@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from eigenview.training import train, trial
-from eigenview.training.processor import works_in_half
+from eigenview.training import processor, train, trial
+from eigenview.training.processor import has_half_instructions, works_in_half
 from eigenview.training.start import prepare
 
 GIVEN = {"source": "shapes?count=96&size=24", "encoder": {"name": "small", "width": 0.25}, "workers": 0}
@@ -15,16 +15,18 @@ GIVEN = {"source": "shapes?count=96&size=24", "encoder": {"name": "small", "widt
 
 @pytest.fixture
 def machine(monkeypatch):
-    """Seconds of a batch by precision, and whether half precision works."""
-    told = {"32": 0.3, "bf16": 0.2, "works": True, "compiled": 1.0}
+    """Seconds of a batch by precision, whether half precision works, and what compiling takes and gives."""
+    told = {"32": 0.3, "bf16": 0.2, "works": True, "compiled": 1.0, "compiling": 30.0, "has": True}
 
     def seconds(config, *_, **__):
         if config.compile is True and isinstance(told["compiled"], Exception):
             raise told["compiled"]
-        return told[config.precision] * (told["compiled"] if config.compile is True else 1.0)
+        share = told["compiled"] if config.compile is True else 1.0
+        return trial.Timed(told["compiling"], told[config.precision] * share)
 
-    monkeypatch.setattr(trial, "seconds_a_batch", seconds)
+    monkeypatch.setattr(trial, "timed_batches", seconds)
     monkeypatch.setattr(trial, "works_in_half", lambda _: told["works"])
+    monkeypatch.setattr(trial, "has_half_instructions", lambda: told["has"])
     return told
 
 
@@ -55,6 +57,30 @@ def test_kernels_that_crash_are_left_alone(machine, tmp_path):
     assert precision(tmp_path, minutes=10) == ("32", [])
 
 
+def test_half_precision_is_not_tried_without_instructions_for_it(machine, tmp_path):
+    machine["has"], machine["works"] = False, None
+    assert precision(tmp_path, minutes=10) == ("32", [])
+
+
+@pytest.mark.parametrize(
+    ("facts", "has"),
+    [
+        ("processor\t: 0\nflags\t\t: fpu avx2 avx512_bf16\n", True),
+        ("processor\t: 0\nflags\t\t: fpu avx512f amx_bf16\n\nflags\t\t: fpu\n", True),
+        ("processor\t: 0\nFeatures\t: fp asimd bf16\n", True),
+        ("processor\t: 0\nflags\t\t: fpu avx2 avx512f avx512_vnni\nvmx flags\t: bf16\n", False),
+        ("processor\t: 0\n", True),
+        (None, True),
+    ],
+)
+def test_what_a_processor_says_of_itself_is_believed(monkeypatch, tmp_path, facts, has):
+    file = tmp_path / "cpuinfo"
+    if facts is not None:
+        file.write_text(facts)
+    monkeypatch.setattr(processor, "FACTS", file)
+    assert has_half_instructions() is has
+
+
 def compiling(tmp_path, **given):
     prepared = prepare({**GIVEN, "out": tmp_path / "run", **given})
     reasons = [str(choice) for choice in prepared.choices if choice.name == "compile"]
@@ -63,7 +89,7 @@ def compiling(tmp_path, **given):
 
 def test_a_long_run_is_compiled_where_that_is_faster(machine, tmp_path):
     machine["compiled"] = 0.8
-    reason = "compile = True: 1.25 × as fast here, and the run is long enough"
+    reason = "compile = True: 1.25 × as fast here: it saves about 6 minutes and takes about 30 seconds"
     assert compiling(tmp_path, minutes=30) == (True, [reason])
     assert compiling(tmp_path, minutes=30, precision="32") == (True, [reason])
 
@@ -74,10 +100,33 @@ def test_shorter_runs_are_not_compiled(machine, tmp_path, given):
     assert compiling(tmp_path, **given) == (given.get("compile", "auto"), [])
 
 
+def test_a_run_too_short_for_what_compiling_takes_is_not_compiled(machine, tmp_path):
+    machine["compiled"], machine["compiling"] = 0.9, 170.0
+    assert compiling(tmp_path, minutes=28) == ("auto", [])  # saves 168 s
+    assert compiling(tmp_path, minutes=29)[0] is True  # 174 s
+    two_sizes = {"encoder": {}, "source": "shapes?count=96&size=32", "views": {"early_size": 24}}
+    assert compiling(tmp_path, minutes=29, **two_sizes) == ("auto", [])  # each is a program of its own
+    assert compiling(tmp_path, minutes=58, **two_sizes)[0] is True
+
+
 @pytest.mark.parametrize("told", [0.99, RuntimeError("no compiler")])
 def test_nothing_is_compiled_where_that_saves_nothing_or_fails(machine, tmp_path, told):
     machine["compiled"] = told
     assert compiling(tmp_path, minutes=30) == ("auto", [])
+
+
+def test_batches_are_timed_at_the_size_that_most_of_the_run_has(tmp_path, monkeypatch):
+    sizes = []
+    encode = trial.in_micro_batches
+    monkeypatch.setattr(
+        trial, "in_micro_batches", lambda net, views, _: sizes.append(views.shape[-1]) or encode(net, views, None)
+    )
+    for share in (0.7, 0.3):
+        views = {"early_size": 12, "early_share": share}
+        prepared = prepare({**GIVEN, "out": tmp_path / "run", "steps": 1, "views": views})
+        for is_early in (True, False):
+            assert trial.timed_batches(prepared.config, prepared.source, is_early=is_early).batch > 0
+    assert [sizes[place] for place in range(0, len(sizes), 1 + trial.TIMED)] == [12, 24, 24, 24]
 
 
 def test_both_precisions_are_really_timed(tmp_path):

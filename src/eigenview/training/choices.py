@@ -47,8 +47,7 @@ class Chosen:
 
 MUON = (
     Choice("optimizer.name", "muon", "it learnt in half the time what AdamW did"),
-    Choice("optimizer.learning_rate", 0.05, "Muon's, with warm-up and a cosine"),
-    Choice("optimizer.momentum", 0.95, "Muon's"),
+    Choice("optimizer.learning_rate", 0.05, "Muon's, with warm-up and a cosine"),  # its momentum is the settings' 0.9
 )
 ADAPTING = (
     Choice("optimizer.encoder_rate", 0.1, "its weights are worth keeping: a tenth of the head's rate"),
@@ -109,6 +108,8 @@ def _wishes(
         wishes += ADAPTING
     elif settings.get("method") == DEFAULT_METHOD and _takes_small(settings):  # what Muon was measured with
         wishes += [] if {"name", "learning_rate"} & set(settings.get("optimizer", {})) else MUON
+    if settings.get("optimizer", {}).get("name") == "muon":
+        wishes += MUON[1:]
     rate = Choice("optimizer.learning_rate", 2e-3, "AdamW with warm-up and a cosine suits every method here")
     wishes.append(replace(rate, value=1e-3) if reads_captions else rate)
     if reads_captions:

@@ -23,10 +23,6 @@ from typing import Any, Self
 
 import torch
 import torch.distributed as dist
-from lightning_fabric import Fabric
-from lightning_fabric.plugins.precision.amp import MixedPrecision
-from lightning_fabric.plugins.precision.precision import Precision
-from lightning_fabric.strategies.ddp import DDPStrategy
 from torch import Tensor
 
 from eigenview.batches import AnySource
@@ -35,10 +31,17 @@ from eigenview.data import Source
 from eigenview.devices import find_device
 from eigenview.distributed import Group, gather_rows, world_size
 from eigenview.errors import EigenviewError, SettingError
+from eigenview.extras import hidden
 from eigenview.files import is_alive
 from eigenview.runs import RunDirectory, TrainConfig
 from eigenview.training.processor import check_half_precision
 from eigenview.training.scaling import INITIAL_SCALE, Scaling
+
+with hidden("torchmetrics"):  # Fabric imports it for its version alone, and with it SciPy's signals and Matplotlib: 2 s
+    from lightning_fabric import Fabric
+    from lightning_fabric.plugins.precision.amp import MixedPrecision
+    from lightning_fabric.plugins.precision.precision import Precision
+    from lightning_fabric.strategies.ddp import DDPStrategy
 
 LONGEST_WAIT = timedelta(minutes=10)  # for another process; only the first one works alone, and never so long
 LOOKS = 10  # tenths of a second in which a process that closed its connections ends

@@ -18,6 +18,8 @@ from eigenview.errors import SettingError
 LOWER = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_BF16"}  # half precision without AMX
 LONGEST = 300  # seconds that the try may take: importing torch on a busy machine, mostly
 TYPES = {"bf16": "bfloat16", "16": "float16"}
+FACTS = Path("/proc/cpuinfo")
+FAST = {"avx512_bf16", "amx_bf16", "bf16"}  # instructions of Intel, AMD and ARM, as Linux names them
 TRY = """
 import sys, torch
 layers = torch.nn.Sequential(torch.nn.Conv2d(16, 32, 3), torch.nn.Flatten(), torch.nn.Linear(32 * 6 * 6, 64))
@@ -29,6 +31,16 @@ rows.float().square().mean().backward()
 
 class LowerInstructionsNeeded(SettingError):
     """Half precision works on this processor only if Python starts with ``LOWER`` in its environment."""
+
+
+def has_half_instructions() -> bool:
+    """Whether this processor says that it has any for bfloat16, or says nothing; without, half precision is slower."""
+    try:
+        lines = FACTS.read_text(errors="replace").splitlines()
+    except OSError:
+        return True
+    told = [line.partition(":")[2] for line in lines if line.lower().startswith(("flags", "features"))]
+    return not told or bool(FAST & set(told[0].split()))
 
 
 def works_in_half(precision: str) -> bool:

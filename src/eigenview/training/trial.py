@@ -5,6 +5,7 @@ from copy import deepcopy
 from dataclasses import replace
 from itertools import islice, pairwise
 from statistics import median
+from typing import NamedTuple
 
 import torch
 import torch.distributed as dist
@@ -18,19 +19,27 @@ from eigenview.progress import about
 from eigenview.runs import TrainConfig
 from eigenview.training.begun import begin
 from eigenview.training.choices import Choice, Chosen, early_size
-from eigenview.training.processor import works_in_half
+from eigenview.training.feed import early_views
+from eigenview.training.processor import has_half_instructions, works_in_half
 from eigenview.training.setup import put_channels_last
 from eigenview.views import Views
 
 LONGEST = 10  # minutes of a run whose length nobody gave
 TIMED = 5  # batches, after a first one, which is slow; the middle one counts
 ENOUGH = 5.0  # seconds after which fewer do
-WORTHWHILE = 2.0  # minutes from which a run gains more by the faster precision than finding it takes
+WORTHWHILE = 1.5  # minutes from which a run gains more by the faster precision than finding it takes
 FASTER = 1.15  # times as fast: half precision below that is not worth its rounding
 COMPILED = 15.0  # minutes from which compiling may pay: it takes up to a minute, and saves a tenth to a fifth
 FEWEST_EPOCHS = 5  # that a run should have: below, views are made smaller
 SMALLEST, EVEN = 32, 8  # pixels below which they are not; sizes are multiples
 SAVED = 1.05  # times as fast: less than that is noise
+
+
+class Timed(NamedTuple):
+    """Seconds of the first batch, in which a network is compiled, and of one of those after it."""
+
+    first: float
+    batch: float
 
 
 def bounded(chosen: Chosen, source: AnySource, *, encoder: nn.Module | None = None) -> Chosen:
@@ -70,7 +79,8 @@ def fitted(chosen: Chosen, source: AnySource, *, encoder: nn.Module | None = Non
     if dist.is_torchelastic_launched():
         return chosen
     size = views.size or min(typical_shape(source)[:2])
-    seconds = seconds_a_batch(config, source, encoder=encoder) * (len(source) / config.batch_size)
+    saved = views.early_share * (1 - (views.early_size / size) ** 2)  # by smaller views to begin with
+    seconds = (1 - saved) * seconds_a_batch(config, source, encoder=encoder) * (len(source) / config.batch_size)
     epochs = 60 * config.minutes / seconds
     fitting = int(size * min(1.0, epochs / FEWEST_EPOCHS) ** 0.5) // EVEN * EVEN
     smaller = max(SMALLEST, fitting)
@@ -97,22 +107,25 @@ def quickened(chosen: Chosen, source: AnySource, *, encoder: nn.Module | None = 
     if is_short or config.encoder.locked or dist.is_torchelastic_launched() or find_device(config.device).type != "cpu":
         return chosen
     seconds = None
-    if "precision" not in config.model_fields_set and works_in_half("bf16"):
+    if "precision" not in config.model_fields_set and has_half_instructions() and works_in_half("bf16"):
         half = config.model_copy(update={"precision": "bf16"})
-        plain, quick = (seconds_a_batch(each, source, encoder=encoder) for each in (config, half))
+        plain, quick = (timed_batches(each, source, encoder=encoder, is_early=True).batch for each in (config, half))
         seconds = plain
         if plain >= FASTER * quick:
             chosen = _with(chosen, Choice("precision", "bf16", f"{plain / quick:.1f} × as fast as 32 here"))
             seconds = quick
     if chosen.config.compile == "auto" and (config.minutes or 0) >= COMPILED:
-        plain = seconds_a_batch(chosen.config, source, encoder=encoder) if seconds is None else seconds
+        if seconds is None:
+            seconds = timed_batches(chosen.config, source, encoder=encoder, is_early=True).batch
         compiled = chosen.config.model_copy(update={"compile": True})
         try:  # what was compiled is kept, and found again by the run
-            quick = seconds_a_batch(compiled, source, encoder=encoder)
+            after = timed_batches(compiled, source, encoder=encoder, is_early=True)
         except (RuntimeError, OSError):  # no compiler, say: torch's own errors are RuntimeErrors
             return chosen
-        if plain >= SAVED * quick:
-            reason = f"{plain / quick:.2f} × as fast here, and the run is long enough"
+        saved = 60 * (config.minutes or 0) * (1 - after.batch / seconds)
+        cost = after.first * (1 if config.views.early_size is None else 2)  # a program for each size of views
+        if seconds >= SAVED * after.batch and saved > cost:
+            reason = f"{seconds / after.batch:.2f} × as fast here: it saves {about(saved)} and takes {about(cost)}"
             return _with(chosen, Choice("compile", True, reason))
     return chosen
 
@@ -127,7 +140,17 @@ def _with(chosen: Chosen, after: Choice, *, before: Choice | None = None) -> Cho
 
 
 def seconds_a_batch(config: TrainConfig, source: AnySource, *, encoder: nn.Module | None = None) -> float:
-    """To read, see and encode one, and to follow the gradient; what the loss itself takes is little beside it."""
+    """Of the views' whole size."""
+    return timed_batches(config, source, encoder=encoder).batch
+
+
+def timed_batches(
+    config: TrainConfig, source: AnySource, *, encoder: nn.Module | None = None, is_early: bool = False
+) -> Timed:
+    """To read, see and encode one, and to follow the gradient; what the loss itself takes is little beside it.
+
+    ``is_early``: at the size that views have in the first part of a run, if that is the longer one.
+    """
     device = find_device(config.device)
     begun = begin(config, source, None if encoder is None else deepcopy(encoder))
     network, is_compiled = begun.encoder.to(device).train(), config.compile is True
@@ -144,13 +167,17 @@ def seconds_a_batch(config: TrainConfig, source: AnySource, *, encoder: nn.Modul
         workers=config.workers,
         channels=network.channels,
     )
-    times = [time.monotonic()]
+    times, size = [time.monotonic()], config.views.early_size
+    smaller = (
+        1.0 if size is None or not is_early or config.views.early_share < 0.5 else size / begun.recipe.crops[0].size
+    )
     for seen in islice(loader.epoch(device=device), 1 + TIMED):
+        groups = early_views(seen.views.groups, smaller)
         with torch.autocast(device.type, torch.bfloat16, enabled=config.precision == "bf16"):
-            features = [in_micro_batches(network, group, config.micro_batch) for group in seen.views.groups]
+            features = [in_micro_batches(network, group, config.micro_batch) for group in groups]
         torch.autograd.backward(torch.cat(features).float().square().mean())
         times.append(time.monotonic())
         if len(times) > 1 + is_compiled and times[-1] - times[is_compiled] > ENOUGH:
             break
     timed = times[1:] if len(times) > 2 else times
-    return median(after - before for before, after in pairwise(timed))
+    return Timed(times[1] - times[0], median(after - before for before, after in pairwise(timed)))
