@@ -35,12 +35,14 @@ def best_times(contenders: Mapping[str, Callable[[], object]], rounds: int) -> d
     return {name: min(measured) for name, measured in all_times(contenders, rounds).items()}
 
 
-def median_times(contenders: Mapping[str, Callable[[], object]], rounds: int) -> dict[str, float]:
+def median_times(
+    contenders: Mapping[str, Callable[[], object]], rounds: int, *, clock: Callable[[], float] = time.process_time
+) -> dict[str, float]:
     """Processor seconds of the middle round of each: for calls so short that another process would rule the clock.
 
     Each is called once more before it is timed, so that none pays for what its predecessor left in the caches.
     """
-    times = all_times(contenders, rounds, clock=time.process_time, warm_up=True)
+    times = all_times(contenders, rounds, clock=clock, warm_up=True)
     return {name: median(measured) for name, measured in times.items()}
 
 

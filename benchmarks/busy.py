@@ -3,7 +3,7 @@
     python benchmarks/busy.py --json busy.json
 
 Vectors of 256 columns in ten classes that overlap, in a file, as a user brings them: nearest neighbours and the linear
-probe by the real command, start and reading included. Rounds take turns; the best of each counts.
+probe by the real command, start and reading included. Rounds take turns; the best quiet and the worst busy one count.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from bars import Bar, best_times, finish
+from bars import Bar, all_times, finish
 
 ROWS, WIDTH, CLASSES = 50_000, 256, 10
 BUSY = "while True: pass"
@@ -55,10 +55,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "vectors.npz"
         write_vectors(file)
-        times = best_times(contenders(file), options.rounds)
+        times = all_times(contenders(file), options.rounds)
     for name, seconds in times.items():
-        print(f"{name:20s} {seconds:6.1f} s")
-    slower = times["beside a busy core"] / times["quiet"]
+        print(f"{name:20s} {min(seconds):6.1f} to {max(seconds):.1f} s")
+    slower = max(times["beside a busy core"]) / min(times["quiet"])
     finish([Bar("evaluate-beside-a-busy-core", slower, 2.5, at_most=True)], times, options.json)
 
 

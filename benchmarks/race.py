@@ -7,13 +7,16 @@ itself. ``lightly-small``, ``lightly-resnet18``: lightly's SimCLR as its documen
 DataLoader with two workers, its head, NTXentLoss, AdamW with a cosine) around our small encoder and torchvision's
 ResNet-18. Then, for each alike: logistic regression on the features of 10,000 labelled training images, the penalty
 chosen on them by folds, and 20-NN among them; accuracy on all test images. Contenders take turns, each in a process of
-its own. What is finished is kept in ``out`` and not made again.
+its own on two cores, and the clock runs from its start to the end of its training. What is finished is kept in ``out``
+and not made again.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
+import shutil
 import subprocess
 import sys
 import time
@@ -29,12 +32,23 @@ from eigenview.data import Source, open_images
 from eigenview.evaluation import knn_predict
 from eigenview.evaluation.linear import select_logistic
 from eigenview.files import write_json
+from eigenview.training import Listener
 from eigenview.views.presets import IMAGENET_MEAN, IMAGENET_STD
 
 LABELLED, K = 10_000, 20
 MEASURES = ("linear", "20-NN")
 OURS, PEER, LARGE = "eigenview", "lightly-small", "lightly-resnet18"
 LEAD = 8.0  # points above lightly with the same encoder: the bar
+CORES = 2
+
+
+class Ended(Listener):
+    """When training was over."""
+
+    at = 0.0
+
+    def ended(self) -> None:
+        self.at = time.time()
 
 
 def pixels(source: Path) -> tuple[np.ndarray, Tensor]:
@@ -81,12 +95,13 @@ def scores(train: Tensor, labels: Tensor, test: Tensor, truth: Tensor) -> dict[s
 def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
     """Train one contender in this process, and judge it."""
     if name == OURS:
-        folder = options.out / f"{name}-{options.minutes:g}-{options.seed}"
+        folder, clock = options.out / f"{name}-{options.minutes:g}-{options.seed}", Ended()
+        shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted
         left = options.minutes - (time.time() - options.born) / 60
-        run = ev.train(options.train, out=folder, seed=options.seed, minutes=left)
-        last, views = run.metrics[-1], sum(crop.count for crop in run.opened.recipe.crops)
-        views *= int(last["step"]) * run.config.batch_size
-        taken = options.minutes - left + last["seconds"] / 60
+        run = ev.train(options.train, out=folder, seed=options.seed, minutes=left, listeners=[clock])
+        views = sum(crop.count for crop in run.opened.recipe.crops)
+        views *= int(run.metrics[-1]["step"]) * run.config.batch_size
+        taken = (clock.at - options.born) / 60
         made = [run.embed(file) for file in (options.train, options.test)]
         (train, labels), (test, truth) = ((torch.as_tensor(each.array), torch.as_tensor(each.labels)) for each in made)
     else:
@@ -100,7 +115,9 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
 def kept(name: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
     """What one contender reached; measured in a process of its own where it is not known yet."""
     file = options.out / f"{name}-{options.minutes:g}-{seed}.json"
-    if not file.exists():
+    if file.exists():
+        print(f"kept in {file}:")
+    else:
         more = [
             "--minutes",
             str(options.minutes),
@@ -123,7 +140,7 @@ def table(made: dict[str, list[dict[str, float]]]) -> list[Bar]:
     print("\n| | " + " | ".join(MEASURES) + " | views |\n|---|---|---|---|")
     for name, known in made.items():
         cells = [
-            f"{np.mean(values):.1f} ± {np.std(values):.1f}"
+            f"{np.mean(values):.1f} ± {np.std(values, ddof=min(1, len(values) - 1)):.1f}"
             for values in ([run[each] for run in known] for each in MEASURES)
         ]
         print(f"| {name} | {' | '.join(cells)} | {np.mean([run['views'] for run in known]):,.0f} |")
@@ -147,6 +164,8 @@ def main() -> None:
     options.train, options.test = (options.data / "cifar10" / f"{name}.parquet" for name in ("train", "test"))
     options.out.mkdir(parents=True, exist_ok=True)
     if options.child:
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
         write_json(
             options.out / f"{options.child}-{options.minutes:g}-{options.seed}.json", measure(options.child, options)
         )

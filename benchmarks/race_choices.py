@@ -28,20 +28,24 @@ from torch import Tensor
 import eigenview as ev
 from eigenview.evaluation import read_folds
 from eigenview.files import write_json
+from eigenview.names import slug
 from eigenview.runs import open_run
 
 BEFORE: dict[str, Any] = {  # what was chosen before the race
+    "method": "simclr",
     "encoder": {"name": "small"},
     "optimizer": {"name": "adamw", "learning_rate": 2e-3},
     "views": {"crops": [{"size": 32, "count": 2, "scale": [0.08, 1.0]}]},
 }
-MUON = {"name": "muon", "learning_rate": 0.05, "momentum": 0.95}
+MUON = {"name": "muon", "learning_rate": 0.05}
 AVERAGED = "constant rate, late checkpoints averaged"
 ROWS: dict[str, Mapping[str, Any]] = {
     "all": {},
     "none of them": BEFORE,
     "AdamW at 0.002": {"optimizer": {"name": "adamw", "learning_rate": 2e-3}},
-    "Muon at 0.02": {"optimizer": {"name": "muon", "learning_rate": 0.02, "momentum": 0.95}},
+    "Muon at 0.02": {"optimizer": {"name": "muon", "learning_rate": 0.02}},
+    "Muon at 0.08": {"optimizer": {"name": "muon", "learning_rate": 0.08}},
+    "momentum 0.95": {"optimizer": {"name": "muon", "learning_rate": 0.05, "momentum": 0.95}},
     "plain small encoder": {"encoder": {"name": "small"}, "optimizer": MUON},
     "width 1.5": {"encoder": {"width": 1.5}},
     "ResNet-18 of a quarter of the width, stem of stride 1": {
@@ -102,7 +106,9 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
     if options.set != "cifar10" and "views" in changes:
         changes.pop("views")  # crops of another size
     left = options.minutes - (time.time() - options.born) / 60
-    run = ev.train(train, out=options.out / f"{stem(options, options.child)}-run", minutes=left, **changes)
+    run = ev.train(
+        train, out=options.out / f"{stem(options, options.child)}-run", minutes=left, seed=options.seed, **changes
+    )
     if options.child == AVERAGED:
         average_late(run)
     made = run.embed(asked)
@@ -114,7 +120,7 @@ def measure(options: argparse.Namespace) -> dict[str, float]:
 
 
 def stem(options: argparse.Namespace, row: str) -> str:
-    return f"{options.set}-{options.minutes:g}-{options.seed}-{list(ROWS).index(row)}"
+    return f"{options.set}-{options.minutes:g}-{options.seed}-{slug(row)}"
 
 
 def main() -> None:

@@ -29,6 +29,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from bars import best_times, finish
 
+from eigenview.distributed import gather_rows, sum_over_processes
 from eigenview.losses import info_nce
 from eigenview.nn import SmallEncoder, build_head
 
@@ -89,13 +90,11 @@ def _calls(rank: int, port: int, rounds: int, answers: mp.SimpleQueue) -> None:
     measured: dict[str, list[float]] = {}
     for name in ("gather", "reduce"):
         for size in SIZES:
-            sent = torch.ones(size // 4)
-            received = [torch.empty_like(sent) for _ in range(2)]
-            times = []
+            sent, group, times = torch.ones(size // 4 // WIDTH, WIDTH), dist.group.WORLD, []
             for _ in range(rounds):
                 dist.barrier()
                 start = time.perf_counter()
-                dist.all_gather(received, sent) if name == "gather" else dist.all_reduce(sent)
+                gather_rows(sent, group) if name == "gather" else sum_over_processes(sent, group)
                 times.append(time.perf_counter() - start)
             measured.setdefault(name, []).append(min(times))
     if rank == 0:

@@ -1,7 +1,7 @@
 """Every benchmark with a bar, one after the other, and one table of all bars at the end: what `make bench` runs.
 
     .venv-peers/bin/python benchmarks/together.py                  # what needs no data
-    .venv-peers/bin/python benchmarks/together.py --data data      # the race and `embed`, too (about two hours more)
+    .venv-peers/bin/python benchmarks/together.py --data data      # the races and `embed`, too (about four hours more)
     .venv-peers/bin/python benchmarks/together.py --only losses graph
 
 A benchmark that fails is named at the end and the others still run.
@@ -15,13 +15,36 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WITHOUT_DATA = ("losses", "views", "evaluation", "training", "step", "micro_batch", "graph", "busy", "export_peers")
-WITH_DATA = ("embedding", "race")
+WITHOUT_DATA = {
+    name: (name,)
+    for name in (
+        "losses",
+        "views",
+        "evaluation",
+        "training",
+        "step",
+        "micro_batch",
+        "graph",
+        "busy",
+        "scaling",
+        "export_peers",
+    )
+}
+LARGE = ("--contenders", "eigenview", "lightly-small", "lightly-resnet18")
+WITH_DATA = {  # a name, and the script with its options
+    "embedding": ("embedding",),
+    "race": ("race",),
+    "race-2": ("race", "--minutes", "2", "--seeds", "1", *LARGE),
+    "race-30": ("race", "--minutes", "30", "--seeds", "1", *LARGE),
+    "race_choices": ("race_choices",),
+}
 
 
 def bar_lines(name: str, data: Path | None) -> list[str]:
     """Run one benchmark, its output shown as it comes; return its lines that begin with "bar"."""
-    command = [sys.executable, str(HERE / f"{name}.py"), *(["--data", str(data)] if name in WITH_DATA else [])]
+    script, *options = {**WITHOUT_DATA, **WITH_DATA}[name]
+    command = [sys.executable, str(HERE / f"{script}.py"), *options]
+    command += ["--data", str(data)] if name in WITH_DATA else []
     print(f"[bench] {name}", flush=True)
     lines = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -43,7 +66,7 @@ def main() -> None:
     options = parser.parse_args()
     names = options.only or (*WITHOUT_DATA, *(WITH_DATA if options.data else ()))
     if options.data is None and set(names) & set(WITH_DATA):
-        parser.error("embedding and race need --data")
+        parser.error(f"{', '.join(WITH_DATA)} need --data")
     bars = {name: bar_lines(name, options.data) for name in names}
     failed = [name for name, lines in bars.items() if any(" failed with " in line for line in lines)]
     print("\n| benchmark | bar | measured | target | |\n|---|---|---|---|---|")

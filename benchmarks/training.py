@@ -1,15 +1,19 @@
 """Where the time of a training step goes, and what channels_last and torch.compile give.
 
     python benchmarks/training.py                       # SimCLR, ResNet-18, 32 × 32, batches of 64 images
+    python benchmarks/training.py --encoder small --batch 256
     python benchmarks/training.py --layouts             # steps/s of every layout × compile, for two encoders
+    python benchmarks/training.py --break-even          # from how many minutes on compiling pays: what a run measures
 
 Times are of this process's processor time, so that other work on the machine matters less; parts are timed in rounds
-that take turns, and the best round of each counts.
+that take turns, and the best round of each counts. The break-even is by the clock, with nothing compiled before.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +26,8 @@ from bars import Bar, finish
 from eigenview.losses import info_nce
 from eigenview.nn import build_encoder, build_head
 from eigenview.optim import build_optimizer, parameter_groups
+from eigenview.training.start import prepare
+from eigenview.training.trial import timed_batches
 from eigenview.views import Views, preset
 
 
@@ -73,11 +79,11 @@ def best(parts: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     return seconds
 
 
-def profile(batch: int, rounds: int) -> list[Bar]:
-    step = Step("resnet18", batch)
+def profile(encoder: str, batch: int, rounds: int) -> list[Bar]:
+    step = Step(encoder, batch)
     times = best({"views": step.views, "network": step.network, "loss": step.loss, "update": step.update}, rounds)
     whole = sum(times.values())
-    print(f"SimCLR, ResNet-18 at 32 × 32, {batch} images a batch, two views each; {torch.get_num_threads()} threads")
+    print(f"SimCLR, {encoder} at 32 × 32, {batch} images a batch, two views each; {torch.get_num_threads()} threads")
     for name, seconds in times.items():
         print(f"  {name:8s} {1000 * seconds:9.1f} ms  {seconds / whole:6.1%}")
     return [Bar("views-and-loss-share-of-a-step", (times["views"] + times["loss"]) / whole, 0.1, at_most=True)]
@@ -98,17 +104,39 @@ def layouts(batch: int, rounds: int) -> None:
             print(f"  {encoder:9s} {words} {1000 * seconds:9.1f} ms  {slowest / seconds:5.2f} x")
 
 
+def break_even(batch: int) -> None:
+    """What `--minutes` weighs: the first batch compiled, and the batches after it, against eager ones."""
+    for encoder in ("small", "small-deep", "resnet18"):
+        for size in (24, 32):
+            with tempfile.TemporaryDirectory() as folder:
+                os.environ["TORCHINDUCTOR_CACHE_DIR"] = folder
+                given = {"source": f"shapes?count={8 * batch}&size={size}", "out": f"{folder}/run", "batch_size": batch}
+                prepared = prepare({**given, "encoder": {"name": encoder}, "steps": 1, "precision": "32"})
+                plain, quick = (
+                    timed_batches(prepared.config.model_copy(update={"compile": compiles}), prepared.source)
+                    for compiles in (False, True)
+                )
+            saved = 1 - quick.batch / plain.batch
+            words = f"pays from {quick.first / saved / 60:.0f} minutes on" if saved > 0 else "never pays"
+            times = f"{1000 * plain.batch:6.0f} ms, compiled {1000 * quick.batch:6.0f} ms after {quick.first:4.0f} s"
+            print(f"  {encoder:11s} at {size} pixels: {times}; {words}", flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--encoder", default="resnet18")
     parser.add_argument("--layouts", action="store_true")
+    parser.add_argument("--break-even", action="store_true")
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     if options.layouts:
         layouts(options.batch, options.rounds)
+    elif options.break_even:
+        break_even(256)
     else:
-        finish(profile(options.batch, options.rounds), {}, options.json)
+        finish(profile(options.encoder, options.batch, options.rounds), {}, options.json)
 
 
 if __name__ == "__main__":
