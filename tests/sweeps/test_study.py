@@ -41,11 +41,14 @@ def swept(folder, **more):
         ({"seed": 1}, "seed"),
         ({"search": {"batch_size": [20, 30, 40]}}, "search"),
         ({"settings": {**SETTINGS, "steps": 2}}, "settings"),
+        ({"settings": {**SETTINGS, "source": "shapes?count=60&size=24"}}, "settings"),
     ],
 )
 def test_a_study_goes_on_only_as_what_it_was_begun_as(tmp_path, more, name):
     Study(config(tmp_path))
     Study(config(tmp_path, trials=50, pruner="asha", sampler="random"))  # neither changes what a figure means
+    elsewhere = {**SETTINGS, "source": f"mounted/{SETTINGS['source']}", "workers": 2, "device": "cpu"}
+    Study(config(tmp_path, settings=elsewhere))  # on another machine
     with pytest.raises(SettingError, match=f"begun with another {name}: .*choose another place"):
         Study(config(tmp_path, **more))
 
@@ -117,6 +120,7 @@ def test_a_trial_without_memory_has_failed_and_the_others_go_on(tmp_path, monkey
 
     monkeypatch.setattr(worker, "train", trained)
     results, told = swept(tmp_path)
+    assert sum(line.startswith("chosen where nothing is given") and "optimizer.name muon" in line for line in told) == 1
     by_size = {trial.values["batch_size"]: trial for trial in results.trials}
     assert by_size[20].state == "complete"
     assert (by_size[30].state, by_size[30].value) == ("failed", None)

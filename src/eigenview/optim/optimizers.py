@@ -207,6 +207,7 @@ def orthogonal(matrix: Tensor) -> Tensor:
         factor = torch.addmm(gram, gram, gram, beta=b, alpha=c)
         factor.diagonal().add_(a)
         product = factor @ product if number else factor
-        gram = factor @ (factor @ gram)
+        if number + 1 < STEPS:
+            gram = factor @ (factor @ gram)
     turned: Tensor = product @ rows
     return turned

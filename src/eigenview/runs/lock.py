@@ -34,6 +34,10 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_let_go)
 
 
+class RunIsWritten(SettingError):
+    """Another process writes in the run directory."""
+
+
 class RunLock:
     """Held while entered; whoever comes second is told who holds it. The system lets go of it when a process ends.
 
@@ -52,7 +56,7 @@ class RunLock:
         except BlockingIOError:
             holder = self._holder()
             self._close()
-            raise SettingError(
+            raise RunIsWritten(
                 f"{printable(self.folder)} is being written by {holder}: wait for it, or choose another out"
             ) from None
         except OSError as error:

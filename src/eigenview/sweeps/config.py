@@ -24,6 +24,7 @@ from eigenview.settings import Strict, read_settings
 from eigenview.sweeps.objectives import OBJECTIVES
 
 METHOD, OF_THE_METHOD = "method", "method_settings."
+OF_THE_MACHINE = ("device", "workers", "tensorboard")
 
 
 class Range(Strict):
@@ -249,11 +250,16 @@ class SweepConfig(SweepOptions):
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must stay for the figures of two trials to be comparable, as JSON has it."""
+        """What must stay for the figures of two trials to be comparable, as JSON has it.
+
+        Machines may differ in where they have the images, not in what these are called.
+        """
         held: dict[str, Any] = self.model_dump(
             mode="json", include={"search", "settings", "objective", "labelled", "seed"}
         )
-        return held
+        settings = {name: value for name, value in held["settings"].items() if name not in OF_THE_MACHINE}
+        settings["source"] = _last_name(str(settings["source"]))
+        return {**held, "settings": settings, "labelled": self.labelled and _last_name(self.labelled)}
 
     @property
     def address(self) -> str:
@@ -270,7 +276,7 @@ def gathered(
     whole: dict[str, Any] = {**({} if file is None else sweep_file(file)), **given}
     whole["search"] = {**whole.get("search", {}), **search}
     whole["settings"] = merge_settings(whole.get("settings", {}), settings)
-    source = str(whole["settings"].get("source", "")).partition("?")[0].rstrip("/\\")
+    source = _last_name(str(whole["settings"].get("source", ""))).partition("?")[0]
     stem = file.stem if file is not None else slug(Path(source).stem) or "sweep"
     config = read_settings(SweepConfig, {"out": Path("sweeps") / stem, **whole})
     OBJECTIVES.find(config.objective)
@@ -281,6 +287,12 @@ def gathered(
     check_space(read_space(config.search), config.settings)
     check_labels(config)
     return config
+
+
+def _last_name(place: str) -> str:
+    """``digits?size=8`` of ``data/digits/?size=8``."""
+    path, mark, options = place.partition("?")
+    return Path(path.rstrip("/\\")).name + mark + options
 
 
 def sweep_file(file: Path) -> dict[str, Any]:

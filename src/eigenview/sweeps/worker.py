@@ -7,10 +7,11 @@ from typing import Any
 
 from eigenview.data import open_images
 from eigenview.devices import find_device
-from eigenview.errors import EigenviewError, SettingError
+from eigenview.errors import EigenviewError
 from eigenview.evaluation import open_labelled
 from eigenview.names import reason_of
 from eigenview.runs import RunDirectory, is_run, merge_settings, open_run
+from eigenview.runs.lock import RunIsWritten
 from eigenview.sweeps.config import SweepConfig, combinations, nested, read_space, suggested
 from eigenview.sweeps.objectives import OBJECTIVES
 from eigenview.sweeps.results import ERROR, RUN, Results, Study
@@ -65,6 +66,7 @@ class Worker:
         self.judged = open_labelled(place) if self.objective.needs_labels else open_images(place, needs_index=True)
         self.study = Study(config)
         self.wanted = min(config.trials, combinations(self.space, config.settings))
+        self.has_told = False  # what is chosen for a run, where nothing is given
         self.has_repeated = False  # then values are drawn by chance: tpe would draw the same again
 
     def run(self) -> Results:
@@ -108,8 +110,8 @@ class Worker:
         written = ", ".join(f"{name} {_short(value)}" for name, value in values.items())
         try:
             folder = self.config.out / run
-            goes_on = is_run(folder)
             self._wait_for(folder)
+            goes_on = is_run(folder)
             self.told(f"trial {trial.number}{' goes on with ' + run if goes_on else ''}: {written}")
             directory = self._trained(trial, folder, values, resume=goes_on)
             opened = open_run(directory, device=find_device(directory.config.device))
@@ -136,7 +138,7 @@ class Worker:
         while True:
             try:
                 return RunDirectory(folder).lock().check()
-            except SettingError as error:
+            except RunIsWritten as error:
                 if not is_told:
                     self.told(f"waiting: {error}")
                 is_told = True
@@ -147,6 +149,10 @@ class Worker:
         if not resume:
             given = {**merge_settings(self.config.settings, nested(values)), **given}
         prepared = prepare(given, resume=resume)
+        if prepared.choices and not self.has_told:
+            chosen = ", ".join(f"{choice.name} {_short(choice.value)}" for choice in prepared.choices)
+            self.told(f"chosen where nothing is given, here for trial {trial.number}: {chosen}")
+            self.has_told = True
         minutes, pruned = prepared.config.minutes, self.study.optuna.TrialPruned
         reporter = _Reporter(trial, self.objective.watched, pruned, minutes=minutes)
         return train(
