@@ -51,6 +51,12 @@ class Ended(Listener):
         self.at = time.time()
 
 
+def ticks() -> tuple[int, int]:
+    """Of all cores since the machine began: those that other machines on the same processor took, and all."""
+    counted = [int(word) for word in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    return counted[7], sum(counted)
+
+
 def pixels(source: Path) -> tuple[np.ndarray, Tensor]:
     """All images, uint8 (n, 32, 32, 3), and their labels."""
     images = open_images(str(source))
@@ -94,6 +100,7 @@ def scores(train: Tensor, labels: Tensor, test: Tensor, truth: Tensor) -> dict[s
 
 def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
     """Train one contender in this process, and judge it."""
+    before = ticks()
     if name == OURS:
         folder, clock = options.out / f"{name}-{options.minutes:g}-{options.seed}", Ended()
         shutil.rmtree(folder, ignore_errors=True)  # of a run that was interrupted
@@ -108,8 +115,14 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, float]:
         encoder, views = train_lightly(name, options)
         taken = (time.time() - options.born) / 60
         (train, labels), (test, truth) = (lightly_features(encoder, file) for file in (options.train, options.test))
+    stolen, whole = (now - then for now, then in zip(ticks(), before, strict=True))
     some = torch.from_numpy(np.random.default_rng(0).permutation(len(train))[:LABELLED])
-    return {**scores(train[some], labels[some], test, truth), "views": views, "minutes": taken}
+    return {
+        **scores(train[some], labels[some], test, truth),
+        "views": views,
+        "minutes": taken,
+        "stolen": stolen / whole,
+    }
 
 
 def kept(name: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
@@ -131,7 +144,11 @@ def kept(name: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
         subprocess.run([sys.executable, __file__, *more, "--child", name, "--born", str(time.time())], check=True)
     known: dict[str, float] = json.loads(file.read_text())
     words = ", ".join(f"{what} {known[what]:.1f}" for what in MEASURES)
-    print(f"{name}, seed {seed}: {words}, {known['views']:,.0f} views in {known['minutes']:.1f} minutes", flush=True)
+    print(
+        f"{name}, seed {seed}: {words}, {known['views']:,.0f} views in {known['minutes']:.1f} minutes, "
+        f"{known.get('stolen', float('nan')):.0%} of the cores taken by other machines",
+        flush=True,
+    )
     return known
 
 
