@@ -84,29 +84,6 @@ def test_a_killed_workers_trial_is_tried_again_and_goes_on_with_its_run(tmp_path
     assert states[2:] == ["COMPLETE"]
 
 
-@pytest.mark.slow
-def test_a_worker_that_was_stopped_for_a_while_loses_its_trial_and_nothing_else(tmp_path):
-    arguments = words("sweep", "--set", f"epochs={EPOCHS}", "--trials", "2")
-    runs = [RunDirectory(tmp_path / f"sweep/runs/trial-000{number}") for number in (0, 1)]
-    stopped, other = started(tmp_path, arguments), started(tmp_path, arguments)
-    try:
-        wait_for(lambda: all(len(run.metrics.lines) > 8 for run in runs))
-        stopped.send_signal(signal.SIGSTOP)
-        with sqlite3.connect(tmp_path / "sweep/study.db", timeout=60) as study:
-            wait_for(lambda: list(study.execute("select number from trials where number = 2 and state = 'RUNNING'")))
-        time.sleep(2)  # the other one meets the lock of a process that is alive
-        stopped.send_signal(signal.SIGCONT)
-        said = [worker.communicate(timeout=150)[0] for worker in (stopped, other)]
-    finally:
-        for worker in (stopped, other):
-            worker.kill()
-            worker.communicate()
-    assert [stopped.returncode, other.returncode] == [0, 0], said
-    assert "its trial was given to another one" in said[0]
-    assert "waiting: " in said[1]
-    assert_resumed(tmp_path, said[1])
-
-
 def test_the_same_command_goes_on_and_ends_with_the_same_results(tmp_path):
     arguments = words("sweep", "--set", "steps=2", "--trials", "2", "--json")
     first = json.loads(succeeded(eigenview(*arguments, folder=tmp_path)))
