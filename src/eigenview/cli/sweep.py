@@ -28,9 +28,7 @@ SHOWN = 10  # of the best trials
 
 class Options(SweepOptions):
     file: Annotated[Path | None, positional("FILE")] = None  # what to search, as TOML or JSON; options win
-    out: Annotated[Path | None, Word("DIR", "-o")] = (
-        None  # the folder of the sweep; sweeps/FILE or sweeps/SOURCE unless given
-    )
+    out: Annotated[Path | None, Word("DIR", "-o")] = None  # its folder; sweeps/FILE or sweeps/SOURCE unless given
     search: Annotated[tuple[str, ...], Word("NAME=LOW..HIGH|NAME=A,B,C", holds_commas=True)] = ()  # a setting of the
     # runs and its range, log:LOW..HIGH for one by factors, or its choices
     fixed: Annotated[tuple[str, ...], Word("NAME=VALUE", name="set", holds_commas=True)] = ()  # a setting of every run,
