@@ -1,7 +1,8 @@
-"""What every benchmark shares: interleaved rounds, bars, and a JSON file of both."""
+"""What every benchmark shares: interleaved rounds, bars, a JSON file of both, and which code was measured."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import platform
 import time
@@ -11,6 +12,8 @@ from pathlib import Path
 from statistics import median
 
 import torch
+
+import eigenview
 
 
 @dataclass(frozen=True)
@@ -81,3 +84,16 @@ def finish(bars: list[Bar], measured: Mapping[str, object], json_file: Path | No
     print()
     for bar in bars:
         print(bar)
+
+
+def code_version() -> str:
+    """A hash of the library's source as it is now: results that are kept say which code they are of."""
+    root = Path(eigenview.__file__).parent
+    files = sorted(root.rglob("*.py"))
+    parts = (f"{file.relative_to(root)}\n{file.read_text()}" for file in files)
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
+
+
+def age(known: Mapping[str, object]) -> str:
+    """Words for a kept result of other code than today's; none otherwise."""
+    return "" if known.get("code") == code_version() else f" (code of before: {known.get('code', 'not recorded')})"

@@ -8,7 +8,7 @@ DataLoader with two workers, its head, NTXentLoss, AdamW with a cosine) around o
 ResNet-18. Then, for each alike: logistic regression on the features of 10,000 labelled training images, the penalty
 chosen on them by folds, and 20-NN among them; accuracy on all test images. Contenders take turns, each in a process of
 its own on two cores, and the clock runs from its start to the end of its training. What is finished is kept in ``out``
-and not made again.
+with the version of the code and not made again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from bars import Bar, finish
+from bars import Bar, age, code_version, finish
 from torch import Tensor, nn
 
 import eigenview as ev
@@ -146,7 +146,7 @@ def kept(name: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
     words = ", ".join(f"{what} {known[what]:.1f}" for what in MEASURES)
     print(
         f"{name}, seed {seed}: {words}, {known['views']:,.0f} views in {known['minutes']:.1f} minutes, "
-        f"{known.get('stolen', float('nan')):.0%} of the cores taken by other machines",
+        f"{known.get('stolen', float('nan')):.0%} of the cores taken by other machines{age(known)}",
         flush=True,
     )
     return known
@@ -183,9 +183,8 @@ def main() -> None:
     if options.child:
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
-        write_json(
-            options.out / f"{options.child}-{options.minutes:g}-{options.seed}.json", measure(options.child, options)
-        )
+        reached = {**measure(options.child, options), "code": code_version()}
+        write_json(options.out / f"{options.child}-{options.minutes:g}-{options.seed}.json", reached)
         return
     made: dict[str, list[dict[str, float]]] = {name: [] for name in options.contenders}
     for seed in range(options.seeds):

@@ -6,7 +6,8 @@ CIFAR-10's training images without labels, for equal minutes by the clock, every
 and 20-NN from 10,000 labelled training images, asked by 10,000 others of the training set: this is where choices are
 made, and no test image is looked at. ``stl10``: 64 pixels, trained on the unlabelled images, then its ten official
 folds: 1,000 labelled images answer, the 4,000 others ask. ``digits``: five folds. A row a process; what is finished
-is kept in ``out`` and not made again.
+is kept in ``out`` with the version of the code and not made again. Where the first two rows are made, bars hold what
+is chosen not to be below what was chosen before the race.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from bars import Bar, age, code_version, finish
 from race import LABELLED, MEASURES, scores
 from torch import Tensor
 
@@ -39,9 +41,10 @@ BEFORE: dict[str, Any] = {  # what was chosen before the race
 }
 MUON = {"name": "muon", "learning_rate": 0.05}
 AVERAGED = "constant rate, late checkpoints averaged"
+CHOSEN, OLD = "all", "none of them"
 ROWS: dict[str, Mapping[str, Any]] = {
-    "all": {},
-    "none of them": BEFORE,
+    CHOSEN: {},
+    OLD: BEFORE,
     "AdamW at 0.002": {"optimizer": {"name": "adamw", "learning_rate": 2e-3}},
     "Muon at 0.02": {"optimizer": {"name": "muon", "learning_rate": 0.02}},
     "Muon at 0.08": {"optimizer": {"name": "muon", "learning_rate": 0.08}},
@@ -123,29 +126,52 @@ def stem(options: argparse.Namespace, row: str) -> str:
     return f"{options.set}-{options.minutes:g}-{options.seed}-{slug(row)}"
 
 
+def kept(row: str, options: argparse.Namespace) -> dict[str, float]:
+    """What one row reached; measured in a process of its own where it is not known yet."""
+    file = options.out / f"{stem(options, row)}.json"
+    if not file.exists():
+        again = [sys.executable, __file__, *sys.argv[1:], "--seed", str(options.seed)]
+        again += ["--child", row, "--born", str(time.time())]
+        subprocess.run(again, check=True, stdout=subprocess.DEVNULL)
+    known: dict[str, float] = json.loads(file.read_text())
+    return known
+
+
+def table(options: argparse.Namespace) -> dict[str, list[dict[str, float]]]:
+    """A line a row with the figures of its seeds, as they come."""
+    print("| | " + " | ".join(MEASURES) + " | views |\n|---|---|---|---|", flush=True)
+    made: dict[str, list[dict[str, float]]] = {}
+    for row in options.rows:
+        made[row] = [kept(row, argparse.Namespace(**{**vars(options), "seed": seed})) for seed in range(options.seeds)]
+        cells = [", ".join(f"{known[name]:.1f}" for known in made[row]) for name in MEASURES]
+        views = ", ".join(f"{known['views']:,}" for known in made[row])
+        print(f"| {row}{age(made[row][-1])} | {' | '.join(cells)} | {views} |", flush=True)
+    return made
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("data"))
     parser.add_argument("--out", type=Path, default=Path("runs/choices"))
     parser.add_argument("--minutes", type=float, default=2.0)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--set", choices=("cifar10", "stl10", "digits"), default="cifar10")
     parser.add_argument("--rows", nargs="+", choices=tuple(ROWS), default=list(ROWS))
-    for name, kind in (("--child", str), ("--born", float)):
+    parser.add_argument("--json", type=Path)
+    for name, kind in (("--child", str), ("--born", float), ("--seed", int)):
         parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.child:
-        write_json(options.out / f"{stem(options, options.child)}.json", measure(options))
+        reached = {**measure(options), "code": code_version()}
+        write_json(options.out / f"{stem(options, options.child)}.json", reached)
         return
-    print("| | " + " | ".join(MEASURES) + " | views |\n|---|---|---|---|", flush=True)
-    for row in options.rows:
-        file = options.out / f"{stem(options, row)}.json"
-        if not file.exists():
-            again = [sys.executable, __file__, *sys.argv[1:], "--child", row, "--born", str(time.time())]
-            subprocess.run(again, check=True, stdout=subprocess.DEVNULL)
-        known = json.loads(file.read_text())
-        print(f"| {row} | {' | '.join(f'{known[name]:.1f}' for name in MEASURES)} | {known['views']:,} |", flush=True)
+    made, bars = table(options), []
+    if {CHOSEN, OLD} <= set(made):
+        for name in MEASURES:
+            gain = np.mean([a[name] - b[name] for a, b in zip(made[CHOSEN], made[OLD], strict=True)])
+            bars.append(Bar(f"{options.set}-points-above-before-{name}", float(gain), 0.0, at_most=False))
+    finish(bars, made, options.json)
 
 
 if __name__ == "__main__":

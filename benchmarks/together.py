@@ -31,12 +31,15 @@ WITHOUT_DATA = {
     )
 }
 LARGE = ("--contenders", "eigenview", "lightly-small", "lightly-resnet18")
+NOT_BELOW = ("--seeds", "3", "--rows", "all", "none of them")  # on sets that chose nothing
 WITH_DATA = {  # a name, and the script with its options
     "embedding": ("embedding",),
     "race": ("race",),
     "race-2": ("race", "--minutes", "2", "--seeds", "1", *LARGE),
     "race-30": ("race", "--minutes", "30", "--seeds", "1", *LARGE),
     "race_choices": ("race_choices",),
+    "race_choices-stl10": ("race_choices", "--set", "stl10", "--minutes", "3", *NOT_BELOW),
+    "race_choices-digits": ("race_choices", "--set", "digits", "--minutes", "1", *NOT_BELOW),
 }
 
 
