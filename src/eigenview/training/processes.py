@@ -34,10 +34,12 @@ from eigenview.errors import EigenviewError, SettingError
 from eigenview.extras import hidden
 from eigenview.files import is_alive
 from eigenview.runs import RunDirectory, TrainConfig
+from eigenview.training.compiler import compiler_left_out, spare_optimizers
 from eigenview.training.processor import check_half_precision
 from eigenview.training.scaling import INITIAL_SCALE, Scaling
 
-with hidden("torchmetrics"):  # Fabric imports it for its version alone, and with it SciPy's signals and Matplotlib: 2 s
+# Fabric imports torchmetrics for its version alone, and with it SciPy's signals and Matplotlib: 2 s.
+with hidden("torchmetrics"), compiler_left_out():
     from lightning_fabric import Fabric
     from lightning_fabric.plugins.precision.amp import MixedPrecision
     from lightning_fabric.plugins.precision.precision import Precision
@@ -111,6 +113,7 @@ def start_processes(config: TrainConfig) -> Processes:
     """Of ``config``, the seed, the device and the precision are used."""
     warnings.filterwarnings("ignore", module="lightning_fabric")  # advice about its own use, which is not the user's
     logging.getLogger("lightning_fabric").setLevel(logging.ERROR)
+    spare_optimizers()
     torch.manual_seed(config.seed)
     device = find_device(config.device).type
     check_half_precision(config.precision, device)
