@@ -6,7 +6,8 @@
 what ``eigenview.train`` does, views, loss, update and records included; ``bare`` the encoder and head, forward and
 backward on views that are ready; ``lightly`` its loop (benchmarks/lightly_simclr.py). By the clock, rounds that
 take turns; the best of each counts. The start is that of a fresh Python: from its launch, imports included, to the end
-of the first step of ``eigenview.train`` on these images; how much of it is ``import torch`` is measured beside it.
+of the first step of ``eigenview.train`` on these images, as it chooses by itself; how much of it is ``import torch`` is
+measured beside it.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ from eigenview.training import Listener
 class Told(Listener):
     def stepped(self, step, seconds):
         print(time.time())
-ev.train(sys.argv[1], out=sys.argv[2], method="simclr", encoder="small", steps=1, batch_size=256, listeners=[Told()])
+ev.train(sys.argv[1], out=sys.argv[2], steps=1, listeners=[Told()], look=False)
 """
 
 

@@ -22,6 +22,7 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import torch
@@ -95,19 +96,12 @@ def small_contenders(images: Tensor) -> dict[str, Pass]:
     return contenders
 
 
-class PillowPhoto:
-    """A photo whose pixels come by way of Pillow, as where simplejpeg is not installed."""
-
-    def __init__(self, photo) -> None:
-        self.photo, self.size = photo, photo.size
-
-    def pixels(self, reduce: int = 1) -> np.ndarray:
-        return np.asarray(self.photo.picture(reduce))
-
-
 class PillowCropper(Cropper):
+    """Photos are decoded by Pillow, as where simplejpeg is not installed."""
+
     def __call__(self, photo, epoch: int, index: int):
-        return super().__call__(PillowPhoto(photo), epoch, index)
+        with patch("eigenview.data.decode.decode_jpeg", lambda data, size: None):
+            return super().__call__(photo, epoch, index)
 
 
 def eigenview_from_files(folder: Path, name: str, cropper: type[Cropper] = Cropper) -> Pass:
