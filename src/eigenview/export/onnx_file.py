@@ -29,10 +29,14 @@ from eigenview.views import CentreView
 
 TOLERANCE = 1e-4  # largest difference allowed, as a share of the largest feature: rounding in another order
 CHECKED_BATCHES = (1, 2, 5)  # none of them alone shows that the number is free
-BATCH = torch.export.Dim("batch", min=1)
 
 Names = tuple[str, str]  # of the input and the output
 Free = dict[int, Any]  # torch.export.Dim by dimension
+
+
+def any_batch() -> Any:
+    """A dimension of any size; not made at import, since torch loads SymPy for it."""
+    return torch.export.Dim("batch", min=1)
 
 
 def require_onnx() -> None:
@@ -82,7 +86,7 @@ def write_encoder(encoder: Encoder, card: Card, file: Path) -> None:
     """
     size = card.input.size
     example = torch.zeros(2, card.input.channels, size, size, device=_device(encoder))
-    write_onnx(encoder, example, file, card=to_json(card), names=_names(card), free={0: BATCH})
+    write_onnx(encoder, example, file, card=to_json(card), names=_names(card), free={0: any_batch()})
 
 
 def check_onnx(encoder: Encoder, card: Card, file: Path) -> float:

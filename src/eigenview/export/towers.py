@@ -10,7 +10,7 @@ from torch.nn.functional import normalize
 
 from eigenview.batches import evaluating
 from eigenview.errors import DataError
-from eigenview.export.onnx_file import BATCH, TOLERANCE, in_onnxruntime, require_onnx, write_onnx
+from eigenview.export.onnx_file import TOLERANCE, any_batch, in_onnxruntime, require_onnx, write_onnx
 from eigenview.files import atomic_path, to_json, write_text
 from eigenview.nn import TextTower, read_weights
 from eigenview.runs import OpenedRun
@@ -70,10 +70,10 @@ def _written(tower: ImageTower | TextTower, examples: list[Tensor], card: str, f
     if to == "safetensors":
         return write_weights(tower, file, card)
     require_onnx()
-    names, free = ("images", "embeddings"), {0: BATCH}
+    names, free = ("images", "embeddings"), {0: any_batch()}
     if isinstance(tower, TextTower):
         longest = torch.export.Dim("length", min=1, max=tower.tokenizer.length or 2)
-        names, free = ("tokens", "embeddings"), {0: BATCH, 1: longest}
+        names, free = ("tokens", "embeddings"), {0: any_batch(), 1: longest}
     write_onnx(tower, examples[1], file, card=card, names=names, free=free)
     theirs = in_onnxruntime(file, names)
     worst = max(float((tower(rows).cpu() - theirs(rows)).abs().max()) for rows in examples)
