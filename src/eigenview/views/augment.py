@@ -121,9 +121,9 @@ class FinishWork:
 
     def _by_matrix(self, pixels: Tensor, block: slice, out: Tensor) -> None:
         """The colour map with the normalisation folded in, then one clamp: (m, c, s, s) → (m, c, s · s)."""
-        means = pixels.mean(dim=2).mean(dim=2, keepdim=True)  # in two steps: far faster where channels come last
-        constant = torch.baddbmm(self.shift, self.of_mean[block], means)
-        torch.baddbmm(constant, self.matrix[block], pixels.flatten(2), out=out)
+        pixels = pixels.flatten(2)
+        constant = torch.baddbmm(self.shift, self.of_mean[block], pixels.mean(dim=2, keepdim=True))
+        torch.baddbmm(constant, self.matrix[block], pixels, out=out)
         for channel, (low, high) in enumerate(zip(self.black, self.white, strict=True)):
             out[:, channel].clamp_(low, high)  # channel by channel: bounds that are numbers clamp several times as fast
 

@@ -108,11 +108,14 @@ def draw_boxes(crop: Crop, recipe: Recipe, keys: Keys, *, width: int | Ints, hei
     fits = (widths >= 1) & (widths <= wide[..., None]) & (heights >= 1) & (heights <= high[..., None])
     first = fits.argmax(axis=-1)[..., None]
     some = fits.any(axis=-1)
-    central_width, central_height = _largest_allowed(wide, high, recipe.ratio)
-    box_width = np.where(some, np.take_along_axis(widths, first, -1)[..., 0], central_width)
-    box_height = np.where(some, np.take_along_axis(heights, first, -1)[..., 0], central_height)
-    top = np.where(some, np.floor(numbers[..., _TOP] * (high - box_height + 1)), (high - box_height) // 2)
-    left = np.where(some, np.floor(numbers[..., _LEFT] * (wide - box_width + 1)), (wide - box_width) // 2)
+    box_width, box_height = (np.take_along_axis(sides, first, -1)[..., 0] for sides in (widths, heights))
+    if not some.all():
+        central_width, central_height = _largest_allowed(wide, high, recipe.ratio)
+        box_width, box_height = np.where(some, box_width, central_width), np.where(some, box_height, central_height)
+    beside, above = wide - box_width, high - box_height
+    top, left = np.floor(numbers[..., _TOP] * (above + 1)), np.floor(numbers[..., _LEFT] * (beside + 1))
+    if not some.all():
+        top, left = np.where(some, top, above // 2), np.where(some, left, beside // 2)
     left, top, box_width, box_height = (edge.astype(np.int64) for edge in (left, top, box_width, box_height))
     return Boxes(left, top, box_width, box_height, flip=numbers[..., _FLIP] < recipe.flip)
 

@@ -12,6 +12,7 @@ import torch
 import torch.nn.functional as F
 from numpy.typing import NDArray
 from PIL import Image
+from torch import Tensor
 
 from eigenview.errors import ShapeError
 from eigenview.views.augment import crop_views
@@ -94,12 +95,19 @@ def resize(pixels: Pixels, height: int, width: int, interpolation: Interpolation
     """Antialiased, within two grey levels of Pillow's resize and several times as fast (torch's uint8 kernels)."""
     if pixels.shape[:2] == (height, width):
         return pixels
-    with warnings.catch_warnings():  # torch warns of arrays that may not be written to; these are only read
-        warnings.simplefilter("ignore")
-        planes = torch.from_numpy(pixels).unsqueeze(0).permute(0, 3, 1, 2)  # so torch sees channels last: faster
+    planes = _read_only(pixels).unsqueeze(0).permute(0, 3, 1, 2)  # so torch sees channels last: faster
     resized = F.interpolate(planes, (height, width), mode=interpolation, antialias=True, align_corners=False)
     view: Pixels = resized[0].permute(1, 2, 0).numpy()
     return view
+
+
+def _read_only(pixels: Pixels) -> Tensor:
+    """A tensor on an array's memory. Of arrays that may not be written to torch warns, though these are only read."""
+    if pixels.flags.writeable:
+        return torch.from_numpy(pixels)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.from_numpy(pixels)
 
 
 def pillow_resize(

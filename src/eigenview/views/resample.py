@@ -106,42 +106,38 @@ def shrink(views: Tensor, size: int) -> Tensor:
 def blur(images: Tensor, sigmas: Tensor, radius: int) -> Tensor:
     """Gaussian blur of float images (n, c, s, s) with a σ each (n,), mirrored at the edges: for crops cut by a worker.
 
-    On a CPU the result lies in memory with the channels last: each of the two passes writes its output transposed,
-    whole rows at a time, which spares the copies that writing it in place would take.
+    On a CPU image by image, so that what lies between the two passes stays near the core.
     """
-    n, channels, size, _ = images.shape
+    _, channels, size, _ = images.shape
     if images.device.type != "cpu":  # two batched products, zeros included, are better than many small ones
         dense = blur_matrix(sigmas, size, radius)
         return resample(images, dense, dense)
-    tiles = size // _TILE if size % _TILE == 0 and size >= 4 * _TILE and radius <= _TILE else 0
-    matrices = blur_matrix(sigmas, 3 * _TILE if tiles else size, radius)
-    blurred = images.new_empty(n, size, size, channels)
-    across = images.new_empty(size, channels * size)
-    for image, matrix, out in zip(images, matrices, blurred.view(n, size, -1), strict=True):
-        for rows, columns in ((image.reshape(-1, size), across), (across.view(-1, size), out)):
-            if tiles:
-                _blur_in_tiles(rows, matrix, radius, out=columns)
-            else:
-                torch.mm(matrix, rows.T, out=columns)
-    return blurred.permute(0, 3, 1, 2)
+    is_tiled = size % _TILE == 0 and size >= 4 * _TILE and radius <= _TILE
+    matrices = blur_matrix(sigmas, 3 * _TILE if is_tiled else size, radius)
+    blurred = torch.empty_like(images, memory_format=torch.contiguous_format)
+    across = images.new_empty(channels, size, size)
+    for image, matrix, out in zip(images, matrices, blurred, strict=True):
+        parts = _tiles(matrix, size, radius) if is_tiled else [(slice(size), slice(size), matrix)]
+        for written, read, weights in parts:
+            torch.mm(image.reshape(-1, size)[:, read], weights.T, out=across.view(-1, size)[:, written])
+        for written, read, weights in parts:
+            torch.bmm(weights.expand(channels, -1, -1), across[:, read], out=out[:, written])
+    return blurred
 
 
-def _blur_in_tiles(rows: Tensor, matrix: Tensor, radius: int, *, out: Tensor) -> None:
-    """Rows (m, s) blurred along s into ``out`` (s, m), from the blur matrix of three tiles.
+def _tiles(matrix: Tensor, size: int, radius: int) -> list[tuple[slice, slice, Tensor]]:
+    """(outputs, inputs, weights) of each tile of an axis, from the blur matrix of three tiles.
 
     A tile of outputs reads itself and ``radius`` inputs on either side. All tiles but the first and the last have the
-    same weights, which are the middle ones of three tiles: they are one batched product.
+    same weights, which are the middle ones of three tiles.
     """
-    count, size = rows.shape
-    inner = size // _TILE - 2
-    windows = rows.as_strided(
-        (inner, _TILE + 2 * radius, count), (_TILE, 1, rows.stride(0)), rows.storage_offset() + _TILE - radius
-    )
-    weights = matrix[_TILE : 2 * _TILE, _TILE - radius : 2 * _TILE + radius].expand(inner, -1, -1)
-    torch.bmm(weights, windows, out=out[_TILE:-_TILE].view(inner, _TILE, count))
-    reach = _TILE + radius
-    torch.mm(matrix[:_TILE, :reach], rows[:, :reach].T, out=out[:_TILE])
-    torch.mm(matrix[-_TILE:, -reach:], rows[:, -reach:].T, out=out[-_TILE:])
+    reach, last = _TILE + radius, size - _TILE
+    inner = matrix[_TILE : 2 * _TILE, _TILE - radius : 2 * _TILE + radius]
+    return [
+        (slice(_TILE), slice(reach), matrix[:_TILE, :reach]),
+        *((slice(at, at + _TILE), slice(at - radius, at + reach), inner) for at in range(_TILE, last, _TILE)),
+        (slice(last, size), slice(size - reach, size), matrix[-_TILE:, -reach:]),
+    ]
 
 
 def turn(images: Tensor, *, angle: Tensor, shift_x: Tensor, shift_y: Tensor, zoom: Tensor, shear: Tensor) -> Tensor:
