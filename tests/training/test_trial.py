@@ -11,7 +11,7 @@ from torch import nn
 from eigenview.training import trial
 from eigenview.training.start import prepare
 
-SMALL = {"encoder": {"name": "small", "width": 0.25}, "workers": 0}
+SMALL = {"encoder": {"name": "small", "width": 0.25}, "workers": 0, "precision": "32"}
 SOURCE = "shapes?count=96&size=24"
 
 
@@ -95,6 +95,7 @@ def test_views_are_made_smaller_where_the_time_would_do_for_few_epochs(speed, tm
     [
         {"minutes": 5},
         {"minutes": 1, "views": {"size": 64}},
+        {"minutes": 1, "views": {"early_size": 60}},
         {"minutes": 1, "views": {"preset": "simclr-imagenet", "size": 64}},
         {"minutes": 1, "encoder": {"name": "small"}},
         {"steps": 3},
@@ -104,3 +105,9 @@ def test_views_stay_where_time_is_enough_or_somebody_chose(given, speed, tmp_pat
     speed["seconds"] = 5.7
     views, reasons = fitted(tmp_path / "run", **given)
     assert (views.size or 64, reasons) == (64, [])
+
+
+def test_views_that_cannot_be_smaller_are_not_timed(monkeypatch, tmp_path):
+    monkeypatch.setattr(trial, "seconds_a_batch", None)
+    views, reasons = fitted(tmp_path / "run", source="shapes?count=960&size=32", minutes=1)
+    assert (views.size, reasons) == (None, [])

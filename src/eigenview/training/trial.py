@@ -25,7 +25,7 @@ from eigenview.training.setup import put_channels_last
 from eigenview.views import Views
 
 LONGEST = 10  # minutes of a run whose length nobody gave
-TIMED = 5  # batches, after a first one, which is slow; the middle one counts
+TIMED = 3  # batches, after a first one, which is slow; the middle one counts
 ENOUGH = 5.0  # seconds after which fewer do
 WORTHWHILE = 1.5  # minutes from which a run gains more by the faster precision than finding it takes
 FASTER = 1.15  # times as fast: half precision below that is not worth its rounding
@@ -70,15 +70,16 @@ def bounded(chosen: Chosen, source: AnySource, *, encoder: nn.Module | None = No
 def fitted(chosen: Chosen, source: AnySource, *, encoder: nn.Module | None = None) -> Chosen:
     """What was chosen, with smaller views where the time given would not do for ``FEWEST_EPOCHS`` of them.
 
-    For runs by the clock alone, on images whose number is known, where the views' size is not the user's.
+    For runs by the clock alone, on images whose number is known, where neither size of the views is the user's.
     """
     config, views = chosen.config, chosen.config.views
-    is_given = views.size is not None and not any(choice.name == "views.size" for choice in chosen.choices)
-    if config.minutes is None or views.early_size is None or is_given or not isinstance(source, Source):
+    named = {choice.name for choice in chosen.choices}
+    is_given = (views.size is not None and "views.size" not in named) or "views.early_size" not in named
+    if config.minutes is None or is_given or not isinstance(source, Source):
         return chosen  # smaller views to begin with are chosen for the encoder that takes any size
-    if dist.is_torchelastic_launched():
-        return chosen
     size = views.size or min(typical_shape(source)[:2])
+    if views.early_size is None or size <= SMALLEST or dist.is_torchelastic_launched():
+        return chosen
     saved = views.early_share * (1 - (views.early_size / size) ** 2)  # by smaller views to begin with
     seconds = (1 - saved) * seconds_a_batch(config, source, encoder=encoder) * (len(source) / config.batch_size)
     epochs = 60 * config.minutes / seconds
