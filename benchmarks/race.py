@@ -141,7 +141,10 @@ def kept(name: str, seed: int, options: argparse.Namespace) -> dict[str, float]:
             "--out",
             str(options.out),
         ]
-        subprocess.run([sys.executable, __file__, *more, "--child", name, "--born", str(time.time())], check=True)
+        # what importing Eigenview asks of OpenMP is for its own runs; others wait as torch does by itself
+        others = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+        command = [sys.executable, __file__, *more, "--child", name, "--born", str(time.time())]
+        subprocess.run(command, check=True, env=None if name == OURS else others)
     known: dict[str, float] = json.loads(file.read_text())
     words = ", ".join(f"{what} {known[what]:.1f}" for what in MEASURES)
     print(
@@ -180,9 +183,9 @@ def main() -> None:
     options = parser.parse_args()
     options.train, options.test = (options.data / "cifar10" / f"{name}.parquet" for name in ("train", "test"))
     options.out.mkdir(parents=True, exist_ok=True)
+    if hasattr(os, "sched_setaffinity"):  # here, so that a child's OpenMP finds so many cores as it loads
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     if options.child:
-        if hasattr(os, "sched_setaffinity"):
-            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
         reached = {**measure(options.child, options), "code": code_version()}
         write_json(options.out / f"{options.child}-{options.minutes:g}-{options.seed}.json", reached)
         return

@@ -6,7 +6,7 @@ it with the CPU fails as on a real one. Meant for processes of their own (``run_
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 from unittest import mock
@@ -45,6 +45,7 @@ class _Mode(FakeTensorMode):
                 return not hasattr(args[0], "is_any")
             return 1.0 if kind.is_floating_point else 0
         if func is aten.equal.default:
+            _refuse_mixed(args)
             return True
         if func is aten.nonzero.default:
             return torch.empty((args[0].numel(), args[0].ndim), dtype=torch.long, device=args[0].device)
@@ -58,8 +59,15 @@ class _Mode(FakeTensorMode):
         if func is aten.bincount.default:
             return torch.empty(args[2], dtype=torch.long, device=args[0].device)
         if func is aten.index.Tensor and any(index is not None and index.dtype == torch.bool for index in args[1]):
+            _refuse_mixed([args[0], *(index for index in args[1] if index is not None and index.device.type != "cpu")])
             return args[0].clone()
         return None
+
+
+def _refuse_mixed(tensors: Iterable[Tensor]) -> None:
+    places = {str(tensor.device) for tensor in tensors}
+    if len(places) > 1:
+        raise RuntimeError(f"expected all tensors on the same device; got {', '.join(sorted(places))}")
 
 
 def _numpy(tensor: Tensor) -> np.ndarray:

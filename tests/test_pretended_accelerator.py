@@ -12,7 +12,7 @@ from eigenview.nn import Tokenizer
 from eigenview.optim import build_optimizer, parameter_groups
 from eigenview.optim.build import OPTIMIZERS
 from eigenview.training.feed import early_views
-from eigenview.views import PRESETS, Views, preset
+from eigenview.views import PRESETS, Crop, Views, preset
 from tests.pretended import CAN_PRETEND, moved, pretended_device
 from tests.processes import run_processes
 
@@ -42,6 +42,8 @@ SMALL = {
     "clip": {"text": {"width": 8, "depth": 1}},
     "siglip": {"text": {"width": 8, "depth": 1}},
 }
+CROPS = (Crop(24, 2, (0.3, 1.0)), Crop(16, 2, (0.1, 0.3)))
+TWO_VIEWS = ("moco", "clip", "siglip")  # of one size, or fewer
 CAPTIONS = tuple((f"a {colour} ball",) for colour in "red green blue white black grey brown pink".split())
 
 
@@ -62,15 +64,18 @@ def devices_of_steps(rank: int, group: object) -> dict[str, set[str]]:
     places = {}
     tokens = Tokenizer.trained([text for texts in CAPTIONS for text in texts], vocabulary=300).reading(8)
     for name in METHODS:
-        kind = find_method(name)
-        context = MethodContext(ITEMS, CLASSES, (2,), steps_per_epoch=10, tokenizer=tokens)
+        kind, recipe = find_method(name), preset("simclr-cifar", size=24)
+        if name not in TWO_VIEWS:
+            recipe = recipe.with_crops(CROPS)
+        counts = tuple(crop.count for crop in recipe.crops)
+        context = MethodContext(ITEMS, CLASSES, counts, steps_per_epoch=10, tokenizer=tokens)
         method = kind(ev.create_encoder("small", width=0.25), kind.settings_type(**SMALL.get(name, {})), context)
         with pretended_device() as device:
             method = moved(method, device)
             optimizer = torch.optim.AdamW(method.parameters(), 1e-3)
             index = torch.arange(ITEMS, device=device)
             pixels = torch.empty(ITEMS, 3, 24, 24, dtype=torch.uint8, device=device)
-            views = Views(preset("simclr-cifar", size=24))(pixels, range(ITEMS), epoch=0)
+            views = Views(recipe)(pixels, range(ITEMS), epoch=0)
             batch = ViewedBatch(early_views(views.groups, 0.75), ITEMS, index, index % CLASSES, 0, 0, CAPTIONS)
             method.start_epoch(0, lambda batch=batch: iter([batch]))
             output = method(batch)
@@ -123,18 +128,23 @@ def as_array(rank: int, group: object) -> list[str]:
     return messages
 
 
-def mixed(rank: int, group: object) -> str:
+def mixed(rank: int, group: object) -> list[str]:
+    """What is said of tensors here and there in one operation."""
+    messages = []
     with pretended_device() as device:
-        try:
-            torch.ones(3, device=device) + torch.ones(3)
-        except RuntimeError as error:
-            return str(error)
-    return ""
+        here, there = torch.ones(3), torch.ones(3, device=device)
+        there[here > 0]  # rows may be asked for from here
+        for operation in (lambda: there + here, lambda: torch.equal(there, here), lambda: here[there > 0]):
+            try:
+                operation()
+            except RuntimeError as error:
+                messages.append(str(error))
+    return messages
 
 
 def test_a_tensor_left_on_the_cpu_fails_here():
-    (message,) = run_processes(1, mixed)
-    assert "same device" in message
+    (messages,) = run_processes(1, mixed)
+    assert ["same device" in message for message in messages] == [True] * 3
     (messages,) = run_processes(1, as_array)
     assert messages[0] == "(3,)"
     assert "copy it to the CPU first" in messages[1]

@@ -23,3 +23,7 @@ class WriteError(DataError):
 
 class NotFiniteError(DataError):
     """NaN or Inf where numbers were needed."""
+
+
+class MissingLibraryError(SettingError):
+    """A library that is not installed, or does not import: no other setting helps, installing it does."""

@@ -7,7 +7,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
 
-from eigenview.errors import SettingError
+from eigenview.errors import MissingLibraryError
 from eigenview.names import reason_of
 
 
@@ -33,7 +33,7 @@ def extra_module(name: str, *, purpose: str, extra: str = "", package: str = "")
         is_missing = isinstance(error, ModuleNotFoundError) and error.name == library
         why = "is not installed" if is_missing else f"does not import here ({reason_of(error)})"
         install = package or f"'eigenview[{extra}]'"
-        raise SettingError(f"{purpose} needs {library}, which {why}: pip install {install}") from error
+        raise MissingLibraryError(f"{purpose} needs {library}, which {why}: pip install {install}") from error
 
 
 @contextmanager

@@ -115,6 +115,11 @@ def test_no_method_is_judged_by_labels_that_it_has_learned(method):
         assert gathered(None, others, search=search, settings=settings).trials == 20
 
 
+def test_the_length_of_a_run_may_be_searched():
+    whole = gathered(None, {}, search={"epochs": [1, 2]}, settings={"source": "digits"})
+    assert whole.search == {"epochs": [1, 2]}
+
+
 def test_fixed_settings_are_nested():
     assert read_fixed(["source=photos/", "encoder.width=0.5", "minutes=2"]) == {
         "source": "photos/",
@@ -157,6 +162,7 @@ def test_a_mistake_is_said_before_anything_runs(search, message):
         ({"trils": 3}, FIXED, "no setting is called trils; did you mean trials"),
         ({}, {"epochs": 1}, "the images to learn from are missing"),
         ({}, {**FIXED, "out": "x"}, "each has a folder of its own"),
+        ({}, {"source": "digits"}, r"how long each run is must be given.*20 trials would take about 40 minutes"),
     ],
 )
 def test_a_sweep_with_a_mistake_is_refused(given, settings, message):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from types import SimpleNamespace
 
+import pyarrow.parquet as pq
 import pytest
 
 import eigenview as ev
-from eigenview.errors import SettingError
+from eigenview.errors import DataError, SettingError, WriteError
 from eigenview.runs import RunDirectory
 from eigenview.sweeps import Worker, gathered, worker
 from eigenview.sweeps.results import RETRIES, RUN, Study
@@ -192,7 +194,84 @@ def test_runs_are_compared_at_the_end_of_epochs_and_by_tenths_of_their_minutes()
         (2, (6.0, 12.0, 14.0, 60.0), [(1, 4.0), (5, 0.5)]),  # the second tenth had no end of its own
     ):
         trial = Reported()
-        reporter = worker._Reporter(trial, "effective_rank", RuntimeError, minutes=minutes)
+        config = SimpleNamespace(minutes=minutes, epochs=None, steps=None)
+        reporter = worker._Reporter(trial, "effective_rank", RuntimeError, config)
         with pytest.raises(RuntimeError, match="behind the others at"):
             list(map(reporter.measured, lines(seconds)))
         assert trial.seen == seen
+
+
+@pytest.mark.parametrize("length", [{"epochs": 3}, {"steps": 60}, {"minutes": 1}])
+def test_a_run_that_is_through_gives_its_figure(length):
+    trial = Reported()
+    config = SimpleNamespace(**{"minutes": None, "epochs": None, "steps": None, **length})
+    reporter = worker._Reporter(trial, "effective_rank", RuntimeError, config)
+    reporter.measured({"step": 40, "epoch": 2, "epoch_loss": 1.0, "effective_rank": 2.0, "seconds": 40.0})
+    reporter.measured({"step": 60, "epoch": 3, "epoch_loss": 1.0, "effective_rank": 0.5, "seconds": 60.0})
+    assert trial.seen[-1][1] == 0.5  # told, and not ended
+    other = worker._Reporter(Reported(), "effective_rank", RuntimeError, config)
+    with pytest.raises(RuntimeError, match="behind the others"):
+        other.measured({"step": 40, "epoch": 2, "epoch_loss": 1.0, "effective_rank": 0.5, "seconds": 40.0})
+
+
+def failing(monkeypatch, error, times):
+    train, left = worker.train, [error] * times
+
+    def trained(config, **more):
+        if left:
+            raise left.pop()
+        return train(config, **more)
+
+    monkeypatch.setattr(worker, "train", trained)
+
+
+def test_a_fault_of_the_machine_takes_no_trial(tmp_path, monkeypatch):
+    failing(monkeypatch, WriteError("no space left on the disk"), 1)
+    with pytest.raises(WriteError, match="no space left"):
+        swept(tmp_path)
+    results, told = swept(tmp_path)
+    assert [trial.state for trial in results.trials] == ["complete", "complete"]
+    assert len({trial.values["batch_size"] for trial in results.trials}) == 2
+    assert not any("failed" in line for line in told)
+
+
+def test_a_fault_in_every_trial_does_not_take_all_of_them(tmp_path, monkeypatch):
+    failing(monkeypatch, DataError("photos/ is gone"), 3)
+    more = {"search": {"seed": {"low": 0, "high": 99}}, "trials": 5}
+    with pytest.raises(SettingError, match="3 trials in a row failed alike, so this worker stops: photos/ is gone"):
+        swept(tmp_path, **more)
+    results, _ = swept(tmp_path, **more)
+    assert [trial.state for trial in results.trials].count("complete") == 2
+
+
+def test_a_database_that_is_silent_for_a_while_is_asked_again(tmp_path, monkeypatch):
+    recover, left = Study.recover, [optuna.exceptions.StorageInternalError("gone away")] * 2
+
+    def recovered(study):
+        if left:
+            raise left.pop()
+        recover(study)
+
+    monkeypatch.setattr(Study, "recover", recovered)
+    results, told = swept(tmp_path)
+    assert sum("does not answer (gone away); trying again" in line for line in told) == 2
+    assert [trial.state for trial in results.trials] == ["complete", "complete"]
+    left[:] = [optuna.exceptions.StorageInternalError("gone away")] * 99
+    monkeypatch.setattr(worker, "PATIENCE", 0.0)
+    with pytest.raises(DataError, match="the database does not answer"):
+        swept(tmp_path, trials=3, search={"batch_size": [20, 30, 40]}, out=tmp_path / "other")
+
+
+def test_what_was_chosen_is_kept_with_each_trial(tmp_path):
+    results, told = swept(tmp_path)
+    assert {trial.chosen["optimizer.name"] for trial in results.trials} == {"muon"}
+    rows = pq.read_table(tmp_path / "sweep/trials.parquet").to_pylist()
+    assert all('"optimizer.name": "muon"' in row["chosen"] for row in rows)
+    assert any(line.startswith("1 of 2 trials done, about") for line in told)
+
+
+def test_a_sweep_says_that_it_can_end_no_run_early(tmp_path):
+    for objective, pruner, is_said in (("knn", "median", 1), ("knn", "none", 0)):
+        more = {"objective": objective, "pruner": pruner, "out": tmp_path / pruner}
+        _, told = swept(tmp_path, settings={**SETTINGS, "knn_every": 0}, **more)
+        assert sum(line.startswith("no run is ended early") for line in told) == is_said

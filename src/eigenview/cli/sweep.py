@@ -37,14 +37,20 @@ class Options(SweepOptions):
 
 
 def run(options: Options, output: Output) -> None:
+    from eigenview.cli.train import start_lower
     from eigenview.report import write_report
     from eigenview.sweeps import Worker, gathered, read_fixed, read_words
     from eigenview.sweeps.results import FILE, TABLE
     from eigenview.training import shown_progress
+    from eigenview.training.processor import LowerInstructionsNeeded
 
     words = options.model_dump(exclude={"file", "fixed", "search", "as_json"}, exclude_unset=True)
     config = gathered(options.file, words, search=read_words(options.search), settings=read_fixed(options.fixed))
-    results = Worker(config, told=output.say, listeners=(shown_progress(),)).run()
+    try:
+        results = Worker(config, told=output.say, listeners=(shown_progress(),)).run()
+    except LowerInstructionsNeeded as error:  # its trial was given back
+        start_lower(error, output)
+        raise
     ranked, names = results.ranked, results.names
     rows = [[trial.run, *map(_cell, (trial.value, *map(trial.values.get, names)))] for trial in ranked[:SHOWN]]
     output.table(["run", config.objective, *names], rows)

@@ -170,10 +170,15 @@ def _check_precision(precision: str, device: str, output: Output) -> None:
     try:
         check_half_precision(precision, device)
     except LowerInstructionsNeeded as error:
-        if not can_start_again():
-            raise
-        output.say(f"{error}; starting again with it")
-        start_again()
+        start_lower(error, output)
+
+
+def start_lower(error: LowerInstructionsNeeded, output: Output) -> None:
+    """This command once more, with the lower set of instructions; where it is not a command, what to do is said."""
+    if not can_start_again():
+        raise error
+    output.say(f"{error}; starting again with it")
+    start_again()
 
 
 def next_steps(config: TrainConfig, output: Output) -> None:

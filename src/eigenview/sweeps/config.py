@@ -18,6 +18,7 @@ from eigenview.errors import DataError, SettingError
 from eigenview.files import read_object, read_text
 from eigenview.methods import DEFAULT_METHOD, find_method
 from eigenview.names import did_you_mean, slug
+from eigenview.progress import about
 from eigenview.runs import merge_settings, read_config
 from eigenview.runs.config import LENGTHS
 from eigenview.settings import Strict, read_settings
@@ -284,7 +285,14 @@ def gathered(
         raise SettingError("the images to learn from are missing: source, among the settings of the runs")
     if "out" in config.settings:
         raise SettingError("out is not a setting of the runs: each has a folder of its own inside the sweep's")
-    check_space(read_space(config.search), config.settings)
+    space = read_space(config.search)
+    if all(config.settings.get(name) is None and name not in space for name in LENGTHS):
+        raise SettingError(
+            "how long each run is must be given, so that all are compared alike and none takes hours: minutes, epochs "
+            f"or steps, among the settings of the runs (--set minutes=2: {config.trials} trials would take "
+            f"{about(120 * config.trials)} of one worker)"
+        )
+    check_space(space, config.settings)
     check_labels(config)
     return config
 

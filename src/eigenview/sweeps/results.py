@@ -3,11 +3,12 @@
 It comes from the study in its database: who shares it, what counts as done, what a dead worker left.
 """
 
+import json
 import time
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from eigenview.sweeps.config import SweepConfig
 
 FILE, TABLE = "sweep.json", "trials.parquet"
 FINISHED = "complete"
-RUN, ERROR = "run", "error"  # what a trial says of itself
+RUN, ERROR, CHOSEN = "run", "error", "chosen"  # what a trial says of itself
 ATTEMPTS = 4  # to open the database
 RETRIES = 5  # times that a trial is tried again whose worker died; then it has failed
 UNBEGUN = 60  # seconds, and two heartbeats, after which a trial without a run was left by a worker that died
@@ -40,6 +41,7 @@ class Trial:
     values: dict[str, JSON]  # what was tried, by the name of a setting
     seconds: float | None = None
     note: str = ""
+    chosen: dict[str, JSON] = field(default_factory=dict)  # what its run was given beside them, some by what was timed
 
 
 @dataclass(frozen=True)
@@ -77,11 +79,12 @@ class Results:
             self.write_parquet(folder / TABLE)
 
     def write_parquet(self, file: Path) -> None:
-        """One row a trial: number, run, state, value, seconds, note, and a column for each setting."""
+        """One row a trial: what it has of its own (what was chosen as JSON), and a column for each setting searched."""
         columns: dict[str, Column] = {
             name: [getattr(trial, name) for trial in self.trials]
             for name in ("number", "run", "state", "value", "seconds", "note")
         }
+        columns[CHOSEN] = [json.dumps(trial.chosen) for trial in self.trials]
         for name in self.names:
             column = [trial.values.get(name) for trial in self.trials]
             is_mixed = len({type(value) for value in column if value is not None} - {int, float}) > 1
@@ -163,6 +166,12 @@ class Study:
         with self.quietly():
             self.study.sampler = kind(seed=self.config.seed + 7919 * number)
 
+    def silences(self) -> tuple[type[Exception], ...]:
+        """What is raised where the database does not answer."""
+        from_driver: type[Exception] = extra_module("sqlalchemy.exc", extra="sweep", purpose="a sweep").SQLAlchemyError
+        from_optuna: type[Exception] = self.optuna.exceptions.StorageInternalError
+        return from_driver, from_optuna
+
     @contextmanager
     def quietly(self) -> Iterator[None]:
         """What Optuna calls experimental is what a sweep is built on."""
@@ -238,4 +247,5 @@ def _told(trial: Any) -> Trial:
         values=dict(trial.params),
         seconds=None if seconds is None else seconds.total_seconds(),
         note=_failure(trial) if state == "failed" else "",
+        chosen=dict(trial.user_attrs.get(CHOSEN, {})),
     )

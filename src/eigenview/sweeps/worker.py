@@ -3,26 +3,41 @@
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from eigenview.data import open_images
 from eigenview.devices import find_device
-from eigenview.errors import EigenviewError
+from eigenview.errors import DataError, EigenviewError, MissingLibraryError, SettingError, WriteError
 from eigenview.evaluation import open_labelled
 from eigenview.names import reason_of
-from eigenview.runs import RunDirectory, is_run, merge_settings, open_run
+from eigenview.progress import about
+from eigenview.runs import RunDirectory, TrainConfig, is_run, merge_settings, open_run
 from eigenview.runs.lock import RunIsWritten
 from eigenview.sweeps.config import SweepConfig, combinations, nested, read_space, suggested
 from eigenview.sweeps.objectives import OBJECTIVES
-from eigenview.sweeps.results import ERROR, RUN, Results, Study
+from eigenview.sweeps.results import CHOSEN, ERROR, RUN, Results, Study
 from eigenview.training import Listener, train
+from eigenview.training.processor import LowerInstructionsNeeded
 from eigenview.training.start import prepare
 
 DONE = ("complete", "pruned", "failed")
 TENTHS = 10
 TAKEN = ("Cannot tell a", "Should not reach")  # Optuna's words where another worker has ended the trial
 FAULTS = (EigenviewError, RuntimeError, MemoryError)  # of a trial: too high a rate, no memory for so large a batch
+OF_THE_MACHINE = (WriteError, MissingLibraryError, LowerInstructionsNeeded)  # faults that other settings do not mend
 UNDER_WAY = ("running", "waiting")
+ALIKE = 3  # trials in a row that fail in the same words: then it is hardly their settings
+PATIENCE = 5 * 60.0  # seconds that the database may not answer
+
+Answer = TypeVar("Answer")
+
+
+class _Stopped(Exception):
+    """A fault of this machine: the trial is given back, and the worker ends."""
+
+    def __init__(self, fault: EigenviewError) -> None:
+        super().__init__(str(fault))
+        self.fault = fault
 
 
 class _Discarded(EigenviewError):
@@ -32,25 +47,33 @@ class _Discarded(EigenviewError):
 class _Reporter(Listener):
     """Tells the study at the end of epochs how a run goes, and ends it where the study says so.
 
-    Runs are compared at the same epoch; those of so many ``minutes`` at the same tenth of them, as their rates are.
+    Runs are compared at the same epoch; those of so many ``minutes`` at the same tenth of them, as their rates are. One
+    that is through is not ended: all its time is spent, and it has a figure to give.
     """
 
-    def __init__(self, trial: Any, watched: str, pruned: type[Exception], *, minutes: float | None) -> None:
-        self.trial, self.watched, self.pruned, self.minutes = trial, watched, pruned, minutes
+    def __init__(self, trial: Any, watched: str, pruned: type[Exception], config: TrainConfig) -> None:
+        self.trial, self.watched, self.pruned, self.config = trial, watched, pruned, config
         self.at, self.value = 0, None
 
     def measured(self, line: Mapping[str, Any]) -> None:
         self.value = line.get(self.watched, self.value)  # some are looked at between
         if "epoch_loss" not in line or self.value is None:
             return
-        at = int(line["epoch"] if self.minutes is None else TENTHS * line["seconds"] / (60 * self.minutes))
+        minutes = self.config.minutes
+        at = int(line["epoch"] if minutes is None else TENTHS * line["seconds"] / (60 * minutes))
         if at <= self.at:
             return
         self.at = at
         self.trial.report(float(self.value), step=at)
-        if self.trial.should_prune():
-            where = f"epoch {at}" if self.minutes is None else f"{at} tenths of the time"
+        if not self._is_through(line) and self.trial.should_prune():
+            where = f"epoch {at}" if minutes is None else f"{at} tenths of the time"
             raise self.pruned(f"behind the others at {where}")
+
+    def _is_through(self, line: Mapping[str, Any]) -> bool:
+        config, reached = self.config, ("epoch", "step")
+        ends = (config.epochs, config.steps)
+        is_over = any(end is not None and line[name] >= end for name, end in zip(reached, ends, strict=True))
+        return is_over or (config.minutes is not None and self.at >= TENTHS)
 
 
 class Worker:
@@ -66,34 +89,73 @@ class Worker:
         self.judged = open_labelled(place) if self.objective.needs_labels else open_images(place, needs_index=True)
         self.study = Study(config)
         self.wanted = min(config.trials, combinations(self.space, config.settings))
-        self.has_told = False  # what is chosen for a run, where nothing is given
+        self.is_waiting = False
+        self.told_chosen = ""  # for a run, where nothing is given
+        self.has_told_blind = False  # that nothing is measured by which runs could be ended early
+        self.failures: list[str] = []  # of the last trials in a row
         self.has_repeated = False  # then values are drawn by chance: tpe would draw the same again
 
     def run(self) -> Results:
         """Try until all trials are done, or all there is to try; the results are written after each."""
-        study, wanted, is_waiting = self.study, self.wanted, False
-        if wanted < self.config.trials:
-            self.told(f"there are {wanted} combinations to try, so {wanted} trials instead of {self.config.trials}")
-        while study.count(*DONE) < wanted:
-            study.recover()
-            if study.count(*DONE, "running") >= wanted and not study.count("waiting"):
-                if not is_waiting:
-                    self.told("all trials are taken; waiting for other workers, to stand in for one that dies")
-                is_waiting = True
-                time.sleep(min(5.0, self.config.heartbeat / 2))
-                continue
-            is_waiting = False
-            with study.quietly():
-                try:
-                    study.study.optimize(self._try, n_trials=1, catch=FAULTS)
-                except (ValueError, AssertionError) as error:
-                    if not str(error).startswith(TAKEN):
-                        raise
-                    self.told("this worker was silent for so long that its trial was given to another one")
-            study.results().save(self.config.out)
-        results = study.results()
+        if self.wanted < self.config.trials:
+            self.told(
+                f"there are {self.wanted} combinations to try, so {self.wanted} trials instead of {self.config.trials}"
+            )
+        self.began, self.done_before = time.monotonic(), self._answered(lambda: self.study.count(*DONE))
+        while self._answered(self._advance):
+            pass
+        results = self._answered(self.study.results)
         results.save(self.config.out)
         return results
+
+    def _advance(self) -> bool:
+        """One trial, or a moment of waiting for others; whether there is more to do."""
+        study, wanted = self.study, self.wanted
+        if study.count(*DONE) >= wanted:
+            return False
+        study.recover()
+        if study.count(*DONE, "running") >= wanted and not study.count("waiting"):
+            if not self.is_waiting:
+                self.told("all trials are taken; waiting for other workers, to stand in for one that dies")
+            self.is_waiting = True
+            time.sleep(min(5.0, self.config.heartbeat / 2))
+            return True
+        self.is_waiting = False
+        self._try_one()
+        study.results().save(self.config.out)
+        done = study.count(*DONE)
+        if self.done_before < done < wanted:
+            left = (wanted - done) * (time.monotonic() - self.began) / (done - self.done_before)
+            self.told(f"{done} of {wanted} trials done, {about(left)} left")
+        return True
+
+    def _answered(self, ask: Callable[[], Answer]) -> Answer:
+        """What the database says, which may be silent for a while."""
+        began = time.monotonic()
+        while True:
+            try:
+                return ask()
+            except self.study.silences() as error:
+                if time.monotonic() - began > PATIENCE:
+                    raise DataError(f"the database does not answer: {reason_of(error)}") from error
+                self.told(f"the database does not answer ({reason_of(error)}); trying again")
+                time.sleep(min(5.0, self.config.heartbeat / 2))
+
+    def _try_one(self) -> None:
+        with self.study.quietly():
+            try:
+                self.study.study.optimize(self._try, n_trials=1, catch=FAULTS)
+            except _Stopped as stopped:
+                raise stopped.fault from None
+            except (ValueError, AssertionError) as error:
+                if not str(error).startswith(TAKEN):
+                    raise
+                self.told("this worker was silent for so long that its trial was given to another one")
+        if len(self.failures) == ALIKE and len(set(self.failures)) == 1:
+            raise SettingError(
+                f"{ALIKE} trials in a row failed alike, so this worker stops: {self.failures[0]}; "
+                "the same command goes on with the others"
+            )
 
     def _try(self, trial: Any) -> float:
         run = trial.user_attrs.get(RUN)  # begun by another worker, or before
@@ -118,19 +180,29 @@ class Worker:
             value = self.objective.measure(opened, self.judged, self.config.seed)
         except self.study.optuna.TrialPruned as reason:
             self.told(f"trial {trial.number} ended early: {reason}")
+            self.failures = []
             raise
         except self.study.optuna.exceptions.UpdateFinishedTrialError:  # another worker has it
             raise
+        except OF_THE_MACHINE as error:
+            self._give_back(trial, run)
+            raise _Stopped(error) from error
         except FAULTS as error:
             fault = str(error) if isinstance(error, EigenviewError) else reason_of(error)
             trial.set_user_attr(ERROR, fault)
             self.told(f"trial {trial.number} failed: {fault}")
+            self.failures = [*self.failures, fault][-ALIKE:]
             raise
         except KeyboardInterrupt:
-            self.study.study.enqueue_trial(trial.params, user_attrs={RUN: run})  # goes on with the same command
+            self._give_back(trial, run)
             raise
+        self.failures = []
         self.told(f"trial {trial.number}: {self.config.objective} {value:.4f}")
         return value
+
+    def _give_back(self, trial: Any, run: str) -> None:
+        """The next worker, such as the same command later, goes on with it."""
+        self.study.study.enqueue_trial(trial.params, user_attrs={RUN: run})
 
     def _wait_for(self, folder: Path) -> None:
         """Until nobody writes there: a worker that was taken for dead may be alive, and ends what it is at."""
@@ -149,20 +221,33 @@ class Worker:
         if not resume:
             given = {**merge_settings(self.config.settings, nested(values)), **given}
         prepared = prepare(given, resume=resume)
-        if prepared.choices and not self.has_told:
-            chosen = ", ".join(f"{choice.name} {_short(choice.value)}" for choice in prepared.choices)
-            self.told(f"chosen where nothing is given, here for trial {trial.number}: {chosen}")
-            self.has_told = True
-        minutes, pruned = prepared.config.minutes, self.study.optuna.TrialPruned
-        reporter = _Reporter(trial, self.objective.watched, pruned, minutes=minutes)
-        return train(
-            prepared.config,
+        if prepared.choices:
+            self._tell_chosen(trial, {choice.name: choice.value for choice in prepared.choices})
+        config = prepared.config
+        reporter = _Reporter(trial, self.objective.watched, self.study.optuna.TrialPruned, config)
+        directory = train(
+            config,
             source=prepared.source,
             resume=resume,
             looks_back=False,
             listeners=[reporter, *self.listeners],
             started=prepared.started,
         )
+        if reporter.value is None and self.config.pruner != "none" and not self.has_told_blind:
+            self.told(
+                "no run is ended early: there is no online 20-NN to see who falls behind, which needs labels in the "
+                "images learned from, and --set knn_every at 1 or more"
+            )
+            self.has_told_blind = True
+        return directory
+
+    def _tell_chosen(self, trial: Any, chosen: Mapping[str, Any]) -> None:
+        """Kept with the trial; told where it is not what was told last, as a machine's speed may choose otherwise."""
+        trial.set_user_attr(CHOSEN, dict(chosen))
+        listed = ", ".join(f"{name} {_short(value)}" for name, value in chosen.items())
+        if listed != self.told_chosen:
+            self.told(f"chosen where nothing is given, here for trial {trial.number}: {listed}")
+        self.told_chosen = listed
 
 
 def _short(value: object) -> str:
