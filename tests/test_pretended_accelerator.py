@@ -59,7 +59,7 @@ def devices_of_losses(rank: int, group: object, items: int) -> dict[str, set[str
     return places
 
 
-def devices_of_steps(rank: int, group: object) -> dict[str, set[str]]:
+def devices_of_steps(rank: int, group: object, micro_batch: int | None) -> dict[str, set[str]]:
     """Where the views, the loss and the gradients of a step of each method are."""
     places = {}
     tokens = Tokenizer.trained([text for texts in CAPTIONS for text in texts], vocabulary=300).reading(8)
@@ -68,7 +68,7 @@ def devices_of_steps(rank: int, group: object) -> dict[str, set[str]]:
         if name not in TWO_VIEWS:
             recipe = recipe.with_crops(CROPS)
         counts = tuple(crop.count for crop in recipe.crops)
-        context = MethodContext(ITEMS, CLASSES, counts, steps_per_epoch=10, tokenizer=tokens)
+        context = MethodContext(ITEMS, CLASSES, counts, steps_per_epoch=10, tokenizer=tokens, micro_batch=micro_batch)
         method = kind(ev.create_encoder("small", width=0.25), kind.settings_type(**SMALL.get(name, {})), context)
         with pretended_device() as device:
             method = moved(method, device)
@@ -156,8 +156,9 @@ def test_losses_stay_on_their_device(items):
     assert places == {name: {"pretended"} for name in LOSSES}
 
 
-def test_steps_of_methods_stay_on_their_device():
-    (places,) = run_processes(1, devices_of_steps)
+@pytest.mark.parametrize("micro_batch", [None, 6])
+def test_steps_of_methods_stay_on_their_device(micro_batch):
+    (places,) = run_processes(1, devices_of_steps, micro_batch)
     assert places == {name: {"pretended"} for name in METHODS}
 
 
