@@ -164,6 +164,9 @@ def table(made: dict[str, list[dict[str, float]]]) -> list[Bar]:
             for values in ([run[each] for run in known] for each in MEASURES)
         ]
         print(f"| {name} | {' | '.join(cells)} | {np.mean([run['views'] for run in known]):,.0f} |")
+    if any(age(run) for known in made.values() for run in known):
+        print("\nno bars: some results are of other code than today's; without their files they are measured again")
+        return []
     leads = {each: [a[each] - b[each] for a, b in zip(made[OURS], made[PEER], strict=True)] for each in MEASURES}
     return [
         Bar(f"points-above-lightly-{name}", float(np.mean(lead)), LEAD, at_most=False) for name, lead in leads.items()
