@@ -106,9 +106,9 @@ def draw_boxes(crop: Crop, recipe: Recipe, keys: Keys, *, width: int | Ints, hei
     ratio = _ratios(numbers[..., _RATIO:_TOP], recipe.ratio, wide, high)
     widths, heights = np.rint(np.sqrt(area * ratio)), np.rint(np.sqrt(area / ratio))
     fits = (widths >= 1) & (widths <= wide[..., None]) & (heights >= 1) & (heights <= high[..., None])
-    first = fits.argmax(axis=-1)[..., None]
+    first, every = fits.argmax(axis=-1).ravel(), np.arange(keys.size)
     some = fits.any(axis=-1)
-    box_width, box_height = (np.take_along_axis(sides, first, -1)[..., 0] for sides in (widths, heights))
+    box_width, box_height = (sides.reshape(-1, TRIES)[every, first].reshape(keys.shape) for sides in (widths, heights))
     if not some.all():
         central_width, central_height = _largest_allowed(wide, high, recipe.ratio)
         box_width, box_height = np.where(some, box_width, central_width), np.where(some, box_height, central_height)

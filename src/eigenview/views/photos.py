@@ -5,6 +5,7 @@ What a worker sends on is uint8 crops of the views' sizes; ``Views.finish`` does
 
 import warnings
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -102,12 +103,20 @@ def resize(pixels: Pixels, height: int, width: int, interpolation: Interpolation
 
 
 def _read_only(pixels: Pixels) -> Tensor:
-    """A tensor on an array's memory. Of arrays that may not be written to torch warns, though these are only read."""
-    if pixels.flags.writeable:
-        return torch.from_numpy(pixels)
+    """A tensor on an array's memory, also of one that may not be written to; it is only read."""
+    if not pixels.flags.writeable:
+        _warned()
+    return torch.from_numpy(pixels)
+
+
+@cache
+def _warned() -> None:
+    """Let torch say unheard, the once that it says it, that an array may not be written to."""
+    still = np.zeros(1, dtype=np.uint8)
+    still.flags.writeable = False
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return torch.from_numpy(pixels)
+        torch.from_numpy(still)
 
 
 def pillow_resize(
