@@ -157,3 +157,14 @@ def test_wrong_numbers_are_refused():
         communities(graph, clusters=21)
     with pytest.raises(SettingError, match="at least two nodes; got 1"):
         communities(sparse.csr_array((1, 1)))
+
+
+def test_a_small_graph_has_no_more_groups_than_are_asked_for():
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        nodes = int(random.integers(12, 30))
+        weights = random.random((nodes, nodes)) * (random.random((nodes, nodes)) < 0.25)
+        graph = sparse.csr_array(np.triu(weights, 1) + np.triu(weights, 1).T)
+        communities(graph)  # halves of it may fall into more than the whole does
+        for clusters in (2, 3):
+            assert communities(graph, clusters=clusters).clusters <= clusters

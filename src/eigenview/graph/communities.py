@@ -227,7 +227,7 @@ def _solid_groups(graph: sparse.csr_array, vectors: Array, clusters: int) -> Int
     """As many groups as asked for that are more than strays: stray ones are asked for in addition."""
     for more in range(min(FOLLOWING, vectors.shape[1] - clusters) + 1):
         member = _without_strays(graph, spectral_groups(vectors, clusters + more))
-        if int(member.max()) + 1 >= clusters:
+        if int(member.max()) + 1 == clusters:
             return member
     return spectral_groups(vectors, clusters)
 
