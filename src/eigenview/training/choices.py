@@ -46,7 +46,7 @@ class Chosen:
 
 
 MUON = (
-    Choice("optimizer.name", "muon", "it learnt in half the time what AdamW did"),
+    Choice("optimizer.name", "muon", "it learns more than AdamW in equal time"),
     Choice("optimizer.learning_rate", 0.05, "Muon's, with warm-up and a cosine"),  # its momentum is the settings' 0.9
 )
 ADAPTING = (
