@@ -26,4 +26,4 @@ class NotFiniteError(DataError):
 
 
 class MissingLibraryError(SettingError):
-    """A library that is not installed, or does not import: no other setting helps, installing it does."""
+    """A library that is not installed, or does not import."""

@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import eigenview as ev
-from eigenview.errors import DataError, SettingError, WriteError
+from eigenview.errors import DataError, MissingLibraryError, SettingError, WriteError
 from eigenview.runs import RunDirectory
 from eigenview.sweeps import Worker, gathered, worker
-from eigenview.sweeps.results import RETRIES, RUN, Study
+from eigenview.sweeps.results import RETRIES, RUN, Study, read_results
 
 optuna = pytest.importorskip("optuna")
 pytestmark = [  # trials are asked for one by one here
@@ -195,7 +195,7 @@ def test_runs_are_compared_at_the_end_of_epochs_and_by_tenths_of_their_minutes()
     ):
         trial = Reported()
         config = SimpleNamespace(minutes=minutes, epochs=None, steps=None)
-        reporter = worker._Reporter(trial, "effective_rank", RuntimeError, config)
+        reporter = worker._Reporter(trial, "effective_rank", RuntimeError, config, answered=lambda ask: ask())
         with pytest.raises(RuntimeError, match="behind the others at"):
             list(map(reporter.measured, lines(seconds)))
         assert trial.seen == seen
@@ -205,11 +205,11 @@ def test_runs_are_compared_at_the_end_of_epochs_and_by_tenths_of_their_minutes()
 def test_a_run_that_is_through_gives_its_figure(length):
     trial = Reported()
     config = SimpleNamespace(**{"minutes": None, "epochs": None, "steps": None, **length})
-    reporter = worker._Reporter(trial, "effective_rank", RuntimeError, config)
+    reporter = worker._Reporter(trial, "effective_rank", RuntimeError, config, answered=lambda ask: ask())
     reporter.measured({"step": 40, "epoch": 2, "epoch_loss": 1.0, "effective_rank": 2.0, "seconds": 40.0})
     reporter.measured({"step": 60, "epoch": 3, "epoch_loss": 1.0, "effective_rank": 0.5, "seconds": 60.0})
     assert trial.seen[-1][1] == 0.5  # told, and not ended
-    other = worker._Reporter(Reported(), "effective_rank", RuntimeError, config)
+    other = worker._Reporter(Reported(), "effective_rank", RuntimeError, config, answered=lambda ask: ask())
     with pytest.raises(RuntimeError, match="behind the others"):
         other.measured({"step": 40, "epoch": 2, "epoch_loss": 1.0, "effective_rank": 0.5, "seconds": 40.0})
 
@@ -232,34 +232,76 @@ def test_a_fault_of_the_machine_takes_no_trial(tmp_path, monkeypatch):
     results, told = swept(tmp_path)
     assert [trial.state for trial in results.trials] == ["complete", "complete"]
     assert len({trial.values["batch_size"] for trial in results.trials}) == 2
+    assert all(trial.chosen["optimizer.name"] == "muon" for trial in results.trials)
     assert not any("failed" in line for line in told)
+
+
+def test_a_library_that_is_missing_fails_only_trials_that_name_it(tmp_path, monkeypatch):
+    failing(monkeypatch, MissingLibraryError("timm is not installed"), 1)
+    results, _ = swept(tmp_path, search={"encoder.name": ["small", "small-deep"]})
+    assert sorted(trial.state for trial in results.trials) == ["complete", "failed"]
+
+
+def test_a_worker_that_is_stopped_gives_back_what_is_still_its_own(tmp_path, monkeypatch):
+    train = worker.train
+
+    def stopped(config, **more):  # by Ctrl-C, after another worker took this one for dead
+        monkeypatch.setattr(worker, "train", train)
+        study = optuna.load_study(study_name="sweep", storage=f"sqlite:///{tmp_path}/sweep/study.db")
+        (trial,) = [trial for trial in study.trials if trial.state.name == "RUNNING"]
+        study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
+        optuna.storages.RetryHeartbeatStaleTrialCallback(RETRIES)(study, study.trials[trial.number])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(worker, "train", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        swept(tmp_path)
+    results, _ = swept(tmp_path)
+    assert [trial.state for trial in results.trials] == ["complete", "complete"]  # none of them twice
 
 
 def test_a_fault_in_every_trial_does_not_take_all_of_them(tmp_path, monkeypatch):
     failing(monkeypatch, DataError("photos/ is gone"), 3)
     more = {"search": {"seed": {"low": 0, "high": 99}}, "trials": 5}
-    with pytest.raises(SettingError, match="3 trials in a row failed alike, so this worker stops: photos/ is gone"):
+    with pytest.raises(DataError, match="3 trials in a row failed alike, so this worker stops: photos/ is gone"):
         swept(tmp_path, **more)
+    kept = read_results(tmp_path / "sweep")
+    assert [trial.note for trial in kept.trials] == ["photos/ is gone"] * 3
     results, _ = swept(tmp_path, **more)
     assert [trial.state for trial in results.trials].count("complete") == 2
 
 
-def test_a_database_that_is_silent_for_a_while_is_asked_again(tmp_path, monkeypatch):
-    recover, left = Study.recover, [optuna.exceptions.StorageInternalError("gone away")] * 2
+@pytest.mark.parametrize("where", ["recover", "results", "report", "set_user_attr"])
+def test_a_database_that_is_silent_for_a_while_is_asked_again(tmp_path, monkeypatch, where):
+    """Before a trial, after it, while its run is trained, as it says what was chosen."""
+    owner = optuna.trial.Trial if where in ("report", "set_user_attr") else Study
+    real, left, asked = getattr(owner, where), [optuna.exceptions.StorageInternalError("gone away")] * 2, []
 
-    def recovered(study):
-        if left:
+    def silent(self, *arguments, **more):
+        asked.append(where)
+        if left and (where != "set_user_attr" or arguments[0] == "chosen"):
             raise left.pop()
-        recover(study)
+        return real(self, *arguments, **more)
 
-    monkeypatch.setattr(Study, "recover", recovered)
-    results, told = swept(tmp_path)
+    monkeypatch.setattr(owner, where, silent)
+    monkeypatch.setattr(worker, "PATIENCE", 2.0)  # a trial may take longer than that
+    results, told = swept(tmp_path, settings={**SETTINGS, "steps": 30, "log_every": 1})
     assert sum("does not answer (gone away); trying again" in line for line in told) == 2
     assert [trial.state for trial in results.trials] == ["complete", "complete"]
-    left[:] = [optuna.exceptions.StorageInternalError("gone away")] * 99
+    assert len(asked) > 2
+
+
+def test_a_database_that_stays_silent_ends_the_worker_in_words(tmp_path, monkeypatch):
+    def silent(*_, **__):
+        raise optuna.exceptions.StorageInternalError("gone away")
+
     monkeypatch.setattr(worker, "PATIENCE", 0.0)
-    with pytest.raises(DataError, match="the database does not answer"):
-        swept(tmp_path, trials=3, search={"batch_size": [20, 30, 40]}, out=tmp_path / "other")
+    with monkeypatch.context() as gone:
+        gone.setattr(optuna.trial.Trial, "report", silent)
+        with pytest.raises(DataError, match="the database does not answer: gone away"):
+            swept(tmp_path, settings={**SETTINGS, "steps": 30, "log_every": 1})
+    results, _ = swept(tmp_path, settings={**SETTINGS, "steps": 30, "log_every": 1})
+    assert [trial.state for trial in results.trials] == ["complete", "complete"]
 
 
 def test_what_was_chosen_is_kept_with_each_trial(tmp_path):

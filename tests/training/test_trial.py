@@ -94,6 +94,7 @@ def test_views_are_made_smaller_where_the_time_would_do_for_few_epochs(speed, tm
     "given",
     [
         {"minutes": 5},
+        {"minutes": 60, "source": "shapes?count=960&size=50"},  # no multiple of eight
         {"minutes": 1, "views": {"size": 64}},
         {"minutes": 1, "views": {"early_size": 60}},
         {"minutes": 1, "views": {"preset": "simclr-imagenet", "size": 64}},
@@ -104,7 +105,7 @@ def test_views_are_made_smaller_where_the_time_would_do_for_few_epochs(speed, tm
 def test_views_stay_where_time_is_enough_or_somebody_chose(given, speed, tmp_path):
     speed["seconds"] = 5.7
     views, reasons = fitted(tmp_path / "run", **given)
-    assert (views.size or 64, reasons) == (64, [])
+    assert (views.size in (None, 64), reasons) == (True, [])
 
 
 def test_views_that_cannot_be_smaller_are_not_timed(monkeypatch, tmp_path):

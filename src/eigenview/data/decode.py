@@ -106,8 +106,6 @@ class EncodedImage:
                 image.draft(None, (full[0] // reduce, full[1] // reduce))
             image.load()
             left = reduce if image.size == full else 1  # there is no draft mode in other formats
-            if plain and left == 1:
-                return np.asarray(image)  # nothing to convert: as_pixels would copy it
             return as_pixels(image, self._channels, reduce=left, orientation=self._orientation)
 
     def digest(self) -> bytes:

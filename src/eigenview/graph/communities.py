@@ -224,7 +224,10 @@ def _agreement(graph: sparse.csr_array, clusters: int, seed: int) -> float:
 
 
 def _solid_groups(graph: sparse.csr_array, vectors: Array, clusters: int) -> Ints:
-    """As many groups as asked for that are more than strays: stray ones are asked for in addition."""
+    """As many groups as asked for that are more than strays: stray ones are asked for in addition.
+
+    Where no number of them leaves as many, they are what k-means gives, strays included.
+    """
     for more in range(min(FOLLOWING, vectors.shape[1] - clusters) + 1):
         member = _without_strays(graph, spectral_groups(vectors, clusters + more))
         if int(member.max()) + 1 == clusters:

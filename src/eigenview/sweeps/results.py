@@ -199,6 +199,10 @@ class Study:
         trials = [trial for trial in self.trials() if before is None or trial.number < before]
         return sum(_state(trial) in states for trial in trials)
 
+    def is_running(self, number: int) -> bool:
+        """Whether this trial still counts as a worker's, and was not given to another one."""
+        return any(trial.number == number and _state(trial) == "running" for trial in self.trials())
+
     def has_tried(self, values: Mapping[str, Any], *, before: int) -> bool:
         """Whether a trial before that one has, or had, the same values."""
         earlier = (trial for trial in self.trials() if trial.number < before and _state(trial) != "gone")

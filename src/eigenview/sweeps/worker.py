@@ -2,12 +2,13 @@
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
 from eigenview.data import open_images
 from eigenview.devices import find_device
-from eigenview.errors import DataError, EigenviewError, MissingLibraryError, SettingError, WriteError
+from eigenview.errors import DataError, EigenviewError, MissingLibraryError, NotFiniteError, WriteError
 from eigenview.evaluation import open_labelled
 from eigenview.names import reason_of
 from eigenview.progress import about
@@ -23,21 +24,25 @@ from eigenview.training.start import prepare
 DONE = ("complete", "pruned", "failed")
 TENTHS = 10
 TAKEN = ("Cannot tell a", "Should not reach")  # Optuna's words where another worker has ended the trial
+UNBOUND = "updated_state"  # Optuna's own fault, where its database is silent as a trial ends
 FAULTS = (EigenviewError, RuntimeError, MemoryError)  # of a trial: too high a rate, no memory for so large a batch
-OF_THE_MACHINE = (WriteError, MissingLibraryError, LowerInstructionsNeeded)  # faults that other settings do not mend
 UNDER_WAY = ("running", "waiting")
-ALIKE = 3  # trials in a row that fail in the same words: then it is hardly their settings
+ALIKE = 3  # trials in a row that fail by the same fault of the data: then it is hardly their settings
 PATIENCE = 5 * 60.0  # seconds that the database may not answer
 
 Answer = TypeVar("Answer")
+Answered = Callable[[Callable[[], Any]], Any]  # what the database says, which may be silent for a while
+
+
+class _Silent(DataError):
+    """The database did not answer for long."""
+
+
+OF_THE_MACHINE = (KeyboardInterrupt, WriteError, MissingLibraryError, LowerInstructionsNeeded, _Silent)
 
 
 class _Stopped(Exception):
-    """A fault of this machine: the trial is given back, and the worker ends."""
-
-    def __init__(self, fault: EigenviewError) -> None:
-        super().__init__(str(fault))
-        self.fault = fault
+    """A fault of this machine, which the worker keeps: not one that Optuna counts as the trial's."""
 
 
 class _Discarded(EigenviewError):
@@ -51,21 +56,24 @@ class _Reporter(Listener):
     that is through is not ended: all its time is spent, and it has a figure to give.
     """
 
-    def __init__(self, trial: Any, watched: str, pruned: type[Exception], config: TrainConfig) -> None:
-        self.trial, self.watched, self.pruned, self.config = trial, watched, pruned, config
-        self.at, self.value = 0, None
+    def __init__(
+        self, trial: Any, watched: str, pruned: type[Exception], config: TrainConfig, *, answered: Answered
+    ) -> None:
+        self.trial, self.watched, self.pruned, self.config, self.answered = trial, watched, pruned, config, answered
+        self.at, self.value, self.is_blind = 0, None, False  # blind: an epoch has ended, and nothing was measured
 
     def measured(self, line: Mapping[str, Any]) -> None:
         self.value = line.get(self.watched, self.value)  # some are looked at between
         if "epoch_loss" not in line or self.value is None:
+            self.is_blind = self.value is None and (self.is_blind or "epoch_loss" in line)
             return
         minutes = self.config.minutes
         at = int(line["epoch"] if minutes is None else TENTHS * line["seconds"] / (60 * minutes))
         if at <= self.at:
             return
-        self.at = at
-        self.trial.report(float(self.value), step=at)
-        if not self._is_through(line) and self.trial.should_prune():
+        self.at, value, self.is_blind = at, float(self.value), False
+        self.answered(lambda: self.trial.report(value, step=at))
+        if not self._is_through(line) and self.answered(self.trial.should_prune):
             where = f"epoch {at}" if minutes is None else f"{at} tenths of the time"
             raise self.pruned(f"behind the others at {where}")
 
@@ -89,6 +97,7 @@ class Worker:
         self.judged = open_labelled(place) if self.objective.needs_labels else open_images(place, needs_index=True)
         self.study = Study(config)
         self.wanted = min(config.trials, combinations(self.space, config.settings))
+        self.fault: BaseException | None = None  # what ends this worker
         self.is_waiting = False
         self.told_chosen = ""  # for a run, where nothing is given
         self.has_told_blind = False  # that nothing is measured by which runs could be ended early
@@ -102,62 +111,71 @@ class Worker:
                 f"there are {self.wanted} combinations to try, so {self.wanted} trials instead of {self.config.trials}"
             )
         self.began, self.done_before = time.monotonic(), self._answered(lambda: self.study.count(*DONE))
-        while self._answered(self._advance):
-            pass
-        results = self._answered(self.study.results)
-        results.save(self.config.out)
-        return results
+        while self._answered(lambda: self.study.count(*DONE)) < self.wanted:
+            self._answered(self.study.recover)
+            if self._answered(self._is_all_taken):
+                if not self.is_waiting:
+                    self.told("all trials are taken; waiting for other workers, to stand in for one that dies")
+                self.is_waiting = True
+                time.sleep(min(5.0, self.config.heartbeat / 2))
+                continue
+            self.is_waiting = False
+            self._try_one()
+            self._answered(self._keep)
+        return self._answered(self._keep)
 
-    def _advance(self) -> bool:
-        """One trial, or a moment of waiting for others; whether there is more to do."""
-        study, wanted = self.study, self.wanted
-        if study.count(*DONE) >= wanted:
-            return False
-        study.recover()
-        if study.count(*DONE, "running") >= wanted and not study.count("waiting"):
-            if not self.is_waiting:
-                self.told("all trials are taken; waiting for other workers, to stand in for one that dies")
-            self.is_waiting = True
-            time.sleep(min(5.0, self.config.heartbeat / 2))
-            return True
-        self.is_waiting = False
-        self._try_one()
-        study.results().save(self.config.out)
-        done = study.count(*DONE)
-        if self.done_before < done < wanted:
-            left = (wanted - done) * (time.monotonic() - self.began) / (done - self.done_before)
-            self.told(f"{done} of {wanted} trials done, {about(left)} left")
-        return True
+    def _is_all_taken(self) -> bool:
+        return self.study.count(*DONE, "running") >= self.wanted and not self.study.count("waiting")
+
+    def _keep(self) -> Results:
+        """The results, written; the time left is told, and where it is no use to go on."""
+        results, done = self.study.results(), self.study.count(*DONE)
+        results.save(self.config.out)
+        if len(self.failures) == ALIKE and len(set(self.failures)) == 1 and done < self.wanted:
+            raise DataError(f"{ALIKE} trials in a row failed alike, so this worker stops: {self.failures[0]}")
+        if self.done_before < done < self.wanted:
+            left = (self.wanted - done) * (time.monotonic() - self.began) / (done - self.done_before)
+            self.told(f"{done} of {self.wanted} trials done, {about(left)} left")
+        return results
 
     def _answered(self, ask: Callable[[], Answer]) -> Answer:
         """What the database says, which may be silent for a while."""
-        began = time.monotonic()
+        since = None
         while True:
             try:
                 return ask()
             except self.study.silences() as error:
-                if time.monotonic() - began > PATIENCE:
-                    raise DataError(f"the database does not answer: {reason_of(error)}") from error
+                since = since or time.monotonic()
+                if time.monotonic() - since > PATIENCE:
+                    raise _Silent(f"the database does not answer: {reason_of(error)}") from error
                 self.told(f"the database does not answer ({reason_of(error)}); trying again")
                 time.sleep(min(5.0, self.config.heartbeat / 2))
 
     def _try_one(self) -> None:
+        self.fault = None
+        silent: tuple[type[Exception], ...] = (UnboundLocalError, *self.study.silences())
         with self.study.quietly():
             try:
                 self.study.study.optimize(self._try, n_trials=1, catch=FAULTS)
-            except _Stopped as stopped:
-                raise stopped.fault from None
+            except _Stopped:
+                pass
+            except KeyboardInterrupt as error:
+                self.fault = error
+            except silent as error:
+                if isinstance(error, UnboundLocalError) and UNBOUND not in str(error):
+                    raise
+                if self.fault is None:
+                    self.told(f"the database did not answer as a trial began or ended ({reason_of(error)})")
             except (ValueError, AssertionError) as error:
                 if not str(error).startswith(TAKEN):
                     raise
-                self.told("this worker was silent for so long that its trial was given to another one")
-        if len(self.failures) == ALIKE and len(set(self.failures)) == 1:
-            raise SettingError(
-                f"{ALIKE} trials in a row failed alike, so this worker stops: {self.failures[0]}; "
-                "the same command goes on with the others"
-            )
+                if self.fault is None:
+                    self.told("this worker was silent for so long that its trial was given to another one")
+        if self.fault is not None:
+            raise self.fault
 
     def _try(self, trial: Any) -> float:
+        answered = self._answered
         run = trial.user_attrs.get(RUN)  # begun by another worker, or before
         if run is None and self.study.count(*DONE, *UNDER_WAY, before=trial.number) >= self.wanted:
             raise _Discarded("one trial too many")
@@ -178,31 +196,39 @@ class Worker:
             directory = self._trained(trial, folder, values, resume=goes_on)
             opened = open_run(directory, device=find_device(directory.config.device))
             value = self.objective.measure(opened, self.judged, self.config.seed)
+            answered(lambda: self.study.count(*DONE))  # it is there to be told
         except self.study.optuna.TrialPruned as reason:
             self.told(f"trial {trial.number} ended early: {reason}")
             self.failures = []
             raise
         except self.study.optuna.exceptions.UpdateFinishedTrialError:  # another worker has it
             raise
-        except OF_THE_MACHINE as error:
-            self._give_back(trial, run)
-            raise _Stopped(error) from error
-        except FAULTS as error:
+        except (KeyboardInterrupt, *FAULTS) as error:
+            if self._is_of_the_machine(error, values):
+                self.fault = error
+                with suppress(*self.study.silences()):  # then it is stood in for, as for a worker that died
+                    self._give_back(trial, run)
+                raise _Stopped from error
             fault = str(error) if isinstance(error, EigenviewError) else reason_of(error)
-            trial.set_user_attr(ERROR, fault)
+            answered(lambda: trial.set_user_attr(ERROR, fault))
             self.told(f"trial {trial.number} failed: {fault}")
-            self.failures = [*self.failures, fault][-ALIKE:]
-            raise
-        except KeyboardInterrupt:
-            self._give_back(trial, run)
+            is_of_data = isinstance(error, DataError) and not isinstance(error, NotFiniteError)
+            self.failures = [*self.failures, fault][-ALIKE:] if is_of_data else []
             raise
         self.failures = []
         self.told(f"trial {trial.number}: {self.config.objective} {value:.4f}")
         return value
 
+    def _is_of_the_machine(self, error: BaseException, values: Mapping[str, Any]) -> bool:
+        """Whether the same trial may do elsewhere, or later. A library is the trial's own matter if it names it."""
+        if isinstance(error, MissingLibraryError) and any(name.endswith(".name") for name in values):
+            return False
+        return isinstance(error, OF_THE_MACHINE)
+
     def _give_back(self, trial: Any, run: str) -> None:
-        """The next worker, such as the same command later, goes on with it."""
-        self.study.study.enqueue_trial(trial.params, user_attrs={RUN: run})
+        """The next worker, such as the same command later, goes on with it, unless another one has it already."""
+        if self.study.is_running(trial.number):
+            self.study.study.enqueue_trial(trial.params, user_attrs={**trial.user_attrs, RUN: run})
 
     def _wait_for(self, folder: Path) -> None:
         """Until nobody writes there: a worker that was taken for dead may be alive, and ends what it is at."""
@@ -224,7 +250,9 @@ class Worker:
         if prepared.choices:
             self._tell_chosen(trial, {choice.name: choice.value for choice in prepared.choices})
         config = prepared.config
-        reporter = _Reporter(trial, self.objective.watched, self.study.optuna.TrialPruned, config)
+        reporter = _Reporter(
+            trial, self.objective.watched, self.study.optuna.TrialPruned, config, answered=self._answered
+        )
         directory = train(
             config,
             source=prepared.source,
@@ -233,17 +261,17 @@ class Worker:
             listeners=[reporter, *self.listeners],
             started=prepared.started,
         )
-        if reporter.value is None and self.config.pruner != "none" and not self.has_told_blind:
-            self.told(
-                "no run is ended early: there is no online 20-NN to see who falls behind, which needs labels in the "
-                "images learned from, and --set knn_every at 1 or more"
-            )
+        if reporter.is_blind and self.config.pruner != "none" and not self.has_told_blind:
+            reason = "there is no online 20-NN to see who falls behind by: it needs labels in the images learned from"
+            if self.objective.watched != "knn_accuracy":
+                reason = "they are too short to see who falls behind"
+            self.told(f"no run is ended early: {reason}")
             self.has_told_blind = True
         return directory
 
     def _tell_chosen(self, trial: Any, chosen: Mapping[str, Any]) -> None:
         """Kept with the trial; told where it is not what was told last, as a machine's speed may choose otherwise."""
-        trial.set_user_attr(CHOSEN, dict(chosen))
+        self._answered(lambda: trial.set_user_attr(CHOSEN, dict(chosen)))
         listed = ", ".join(f"{name} {_short(value)}" for name, value in chosen.items())
         if listed != self.told_chosen:
             self.told(f"chosen where nothing is given, here for trial {trial.number}: {listed}")

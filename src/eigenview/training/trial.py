@@ -83,8 +83,9 @@ def fitted(chosen: Chosen, source: AnySource, *, encoder: nn.Module | None = Non
     saved = views.early_share * (1 - (views.early_size / size) ** 2)  # by smaller views to begin with
     seconds = (1 - saved) * seconds_a_batch(config, source, encoder=encoder) * (len(source) / config.batch_size)
     epochs = 60 * config.minutes / seconds
-    fitting = int(size * min(1.0, epochs / FEWEST_EPOCHS) ** 0.5) // EVEN * EVEN
-    smaller = max(SMALLEST, fitting)
+    if epochs >= FEWEST_EPOCHS:
+        return chosen
+    smaller = max(SMALLEST, int(size * (epochs / FEWEST_EPOCHS) ** 0.5) // EVEN * EVEN)
     if smaller >= size:
         return chosen
     reason = f"at {size} pixels the time would do for {epochs:.1f} epochs"
