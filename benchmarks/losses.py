@@ -245,7 +245,7 @@ def main() -> None:
     if options.memory_of:
         measure_memory(options.memory_of, options.views)
         return
-    sizes = (64, 256, 512, 1024, 1282, 2048)  # 1,282 is the first that is evaluated in blocks
+    sizes = (64, 256, 512, 1024, 1282, 1538, 2048)  # 1,538 is the first that is evaluated in blocks
     rounds = max(30, options.rounds)
     small = [bar for views in sizes for bar in compare_small(views, rounds, by_clock=options.by_clock)]
     if options.small:

@@ -19,7 +19,7 @@ from eigenview.graph.kernels import Kernel
 from eigenview.graph.streaming import Reduction, once, softplus
 from eigenview.graph.targets import DenseWeights, Edges, EqualIds, Positives, SoftWeights
 
-EDGES_HELD = 1280**2  # from there on blocks are as fast, a little sooner for sums (docs/losses.md)
+EDGES_HELD = 1536**2  # from there on blocks are as fast, for sums a little sooner (docs/losses.md)
 
 
 @dataclass(frozen=True)
@@ -114,12 +114,24 @@ class _LogSum(torch.autograd.Function):
         return once(share, gradient, log_sum) if torch.is_grad_enabled() else share, None
 
 
+def _log_softmax(log_k: Tensor, mask: Mask) -> Tensor:
+    """Of each row, over the edges that count. Where few do not, they are left out for a moment, which saves a copy."""
+    if mask.excluded is None or mask.same is not None or mask.different is not None:
+        return torch.log_softmax(mask.fill(log_k.clone(), -torch.inf), dim=1)
+    values = log_k.data  # as it was when the backward asks for it: what is saved of it stays true
+    kept = values[mask.excluded]
+    try:
+        return torch.log_softmax(mask.fill(values, -torch.inf), dim=1)
+    finally:
+        values[mask.excluded] = kept
+
+
 class _CrossEntropy(torch.autograd.Function):
     """−Σ_ij P_ij log Q_ij over listed positives, Q the softmax of each row; its gradient is Q·ΣP − P."""
 
     @staticmethod
     def forward(ctx: Any, log_k: Tensor, mask: Mask, edges: Edges, scale: Tensor | int) -> Tensor:
-        log_q = torch.log_softmax(mask.fill(log_k.clone(), -torch.inf), dim=1)
+        log_q = _log_softmax(log_k, mask)
         along = log_q[edges.row, edges.column]
         ctx.edges, ctx.scale = edges, scale
         loss = (along if edges.is_one_each else edges.weight * along).sum().div_(-scale)
