@@ -69,9 +69,12 @@ ROWS: dict[str, Mapping[str, Any]] = {
     "batches of 512": {"batch_size": 512},
     "constant rate": {"optimizer": {"schedule": "constant"}},
     AVERAGED: {"optimizer": {"schedule": "constant"}, "keep_every": 1},
+    "no warm-up": {"optimizer": {"warmup_epochs": 0.0}},
     "precision 32": {"precision": "32"},
     "compiled": {"compile": True},
 }
+WHOLE = "views as large as the images"
+ROWS = {**ROWS, WHOLE: {"views": {"size": 64}}}  # of stl10, where few epochs would be left for it
 FOLDS = 5
 
 
@@ -106,8 +109,8 @@ def average_late(run: ev.Run) -> None:
 def measure(options: argparse.Namespace) -> dict[str, float]:
     train, asked = sources(options.set, options.data)
     changes = dict(ROWS[options.child])
-    if options.set != "cifar10" and "views" in changes:
-        changes.pop("views")  # crops of another size
+    if options.set != "cifar10" and options.child != WHOLE:
+        changes.pop("views", None)  # crops of another size
     left = options.minutes - (time.time() - options.born) / 60
     run = ev.train(
         train, out=options.out / f"{stem(options, options.child)}-run", minutes=left, seed=options.seed, **changes
@@ -156,7 +159,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=2.0)
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--set", choices=("cifar10", "stl10", "digits"), default="cifar10")
-    parser.add_argument("--rows", nargs="+", choices=tuple(ROWS), default=list(ROWS))
+    parser.add_argument("--rows", nargs="+", choices=tuple(ROWS), default=[row for row in ROWS if row != WHOLE])
     parser.add_argument("--json", type=Path)
     for name, kind in (("--child", str), ("--born", float), ("--seed", int)):
         parser.add_argument(name, type=kind, help=argparse.SUPPRESS)
