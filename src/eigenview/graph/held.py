@@ -21,6 +21,8 @@ from eigenview.graph.targets import DenseWeights, Edges, EqualIds, Positives, So
 
 EDGES_HELD = 1536**2  # from there on blocks are as fast, for sums a little sooner (docs/losses.md)
 
+CHEAP_COPY = 256**2  # edges whose copy takes less time than two more calls
+
 
 @dataclass(frozen=True)
 class HeldGraph(Graph):
@@ -116,7 +118,8 @@ class _LogSum(torch.autograd.Function):
 
 def _log_softmax(log_k: Tensor, mask: Mask) -> Tensor:
     """Of each row, over the edges that count. Where few do not, they are left out for a moment, which saves a copy."""
-    if mask.excluded is None or mask.same is not None or mask.different is not None:
+    is_cheap = log_k.numel() <= CHEAP_COPY
+    if is_cheap or mask.excluded is None or mask.same is not None or mask.different is not None:
         return torch.log_softmax(mask.fill(log_k.clone(), -torch.inf), dim=1)
     values = log_k.data  # as it was when the backward asks for it: what is saved of it stays true
     kept = values[mask.excluded]
