@@ -50,7 +50,6 @@ def run(options: Options, output: Output) -> None:
         results = Worker(config, told=output.say, listeners=(shown_progress(),)).run()
     except LowerInstructionsNeeded as error:  # its trial was given back
         start_lower(error, output)
-        raise
     ranked, names = results.ranked, results.names
     rows = [[trial.run, *map(_cell, (trial.value, *map(trial.values.get, names)))] for trial in ranked[:SHOWN]]
     output.table(["run", config.objective, *names], rows)

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, NoReturn, TypeVar
 
 from eigenview.cli.options import Group, Word, given_options, positional
 from eigenview.cli.output import Output
@@ -173,7 +173,7 @@ def _check_precision(precision: str, device: str, output: Output) -> None:
         start_lower(error, output)
 
 
-def start_lower(error: LowerInstructionsNeeded, output: Output) -> None:
+def start_lower(error: LowerInstructionsNeeded, output: Output) -> NoReturn:
     """This command once more, with the lower set of instructions; where it is not a command, what to do is said."""
     if not can_start_again():
         raise error

@@ -5,7 +5,6 @@ What a worker sends on is uint8 crops of the views' sizes; ``Views.finish`` does
 
 import warnings
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Protocol
 
 import numpy as np
@@ -103,20 +102,12 @@ def resize(pixels: Pixels, height: int, width: int, interpolation: Interpolation
 
 
 def _read_only(pixels: Pixels) -> Tensor:
-    """A tensor on an array's memory, also of one that may not be written to; it is only read."""
-    if not pixels.flags.writeable:
-        _warned()
-    return torch.from_numpy(pixels)
-
-
-@cache
-def _warned() -> None:
-    """Let torch say unheard, the once that it says it, that an array may not be written to."""
-    still = np.zeros(1, dtype=np.uint8)
-    still.flags.writeable = False
+    """A tensor on an array's memory. Of arrays that may not be written to torch warns, though these are only read."""
+    if pixels.flags.writeable:  # as decoders give them; to catch warnings takes longer than the rest
+        return torch.from_numpy(pixels)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.from_numpy(still)
+        return torch.from_numpy(pixels)
 
 
 def pillow_resize(
